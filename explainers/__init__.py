@@ -1,0 +1,1 @@
+"""Explainers: one flat file per family. Import as `slalom_bench.explainers`."""

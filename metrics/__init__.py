@@ -1,0 +1,1 @@
+"""Metrics: one flat file per metric. Import as `slalom_bench.metrics`."""

@@ -1,0 +1,342 @@
+"""The classifier handle: the only way to query a model, the same answer whatever the batch, every query counted."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from slalom_bench import perturb
+from slalom_bench.batching import QueryCache, digest, pack
+from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
+from slalom_bench.tokens import Tokens, encode
+from slalom_bench.types import Bools, Cost, Example, Floats, Ints, Sample
+
+if TYPE_CHECKING:
+    import torch
+
+Sequences = Sequence[Ints]
+
+
+class OutOfMemory(Exception):
+    """A backend could not hold a batch; the handle halves the token budget and tries again."""
+
+
+class Backend(Protocol):
+    """A model as the handle sees it. Sequences are whole: the special-token template is already round them.
+
+    `logits` answers one batch (two columns at least: a one-logit model gives 0 and its logit). Ids of
+    `perturb.HIDDEN` are positions without attention. Capabilities out of queries, gradients, attentions; only a
+    backend that names gradients or attentions needs the methods below `logits`.
+    """
+
+    name: str
+    tokens: Tokens
+    class_names: tuple[str, ...]
+    max_length: int | None
+    capabilities: frozenset[str]
+    device: str
+    dtype: str
+    token_budget: int
+
+    def identity(self) -> str:
+        """A hash of everything that shapes the answers: weights, configuration, tokenizer, dtype."""
+        ...
+
+    def logits(self, sequences: Sequences) -> NDArray[np.floating]: ...
+    def embed(self, sequence: Ints) -> torch.Tensor:
+        """Word embeddings (length x width) of a whole sequence."""
+        ...
+
+    def logits_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
+        """Differentiable logits (batch x classes) of word embeddings (batch x length x width)."""
+        ...
+
+    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
+        """Attention maps (layers x heads x length x length) of one sequence."""
+        ...
+
+    def read_position(self, length: int) -> int:
+        """The position whose state is classified: the first for encoders, the last for decoders."""
+        ...
+
+
+class Classifier:
+    """A backend with batching, a cache, counters, a removal rule and a target class."""
+
+    def __init__(
+        self, backend: Backend, *, token_budget: int | None = None, removal: str = "delete", cache: bool = True
+    ) -> None:
+        if removal not in perturb.REMOVALS:
+            raise InvalidInput(f"unknown removal rule {removal!r}; one of {', '.join(perturb.REMOVALS)}")
+        if token_budget is not None and token_budget < 1:
+            raise InvalidInput(f"the token budget must be positive, not {token_budget}")
+        self.backend = backend
+        self.removal = removal
+        self.target = 1
+        self.total = Cost()
+        self._budgets: list[tuple[Cost, int | None]] = []
+        self._cache = QueryCache() if cache else None
+        self._packing = {"token_budget": token_budget or backend.token_budget}
+        self._identity: str | None = None
+
+    # ---- what it is ----
+
+    @property
+    def name(self) -> str:
+        return self.backend.name
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.backend.tokens
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.backend.class_names
+
+    @property
+    def capabilities(self) -> frozenset[str]:
+        return self.backend.capabilities
+
+    @property
+    def token_budget(self) -> int:
+        """Padded tokens per batch, after any halving that memory made necessary."""
+        return self._packing["token_budget"]
+
+    @property
+    def max_content(self) -> int | None:
+        """How many content tokens fit between the special tokens."""
+        if self.backend.max_length is None:
+            return None
+        return self.backend.max_length - len(self.tokens.prefix) - len(self.tokens.suffix)
+
+    @property
+    def content(self) -> slice:
+        """Where the content tokens stand in a whole sequence."""
+        return slice(len(self.tokens.prefix), -len(self.tokens.suffix) or None)
+
+    @property
+    def empty_allowed(self) -> bool:
+        """Whether a sequence without content still has a token to classify."""
+        return bool(self.tokens.prefix or self.tokens.suffix)
+
+    def identity(self) -> str:
+        if self._identity is None:
+            self._identity = self.backend.identity()
+        return self._identity
+
+    def require(self, *capabilities: str) -> None:
+        if missing := sorted(set(capabilities) - self.capabilities):
+            raise Unsupported(f"model {self.name} gives no {' or '.join(missing)}")
+
+    def targeting(self, target: int) -> Classifier:
+        """The same handle (cache, counters, batches) explaining the log-odds of another class."""
+        if not 0 <= target < len(self.class_names):
+            raise InvalidInput(f"class {target} of {len(self.class_names)}: {', '.join(self.class_names)}")
+        view = copy.copy(self)
+        view.target = target
+        return view
+
+    def default_target(self, sample: Sample) -> int:
+        """Class 1 of two; of more, the class the model predicts for the whole sample."""
+        return 1 if len(self.class_names) == 2 else int(self.logits([sample.ids])[0].argmax())
+
+    def encode(self, example: Example, max_tokens: int | None = None) -> Sample:
+        """An example in this model's tokens, cut to what the model takes; the sample says by how much."""
+        limits = [limit for limit in (max_tokens, self.max_content) if limit is not None]
+        return encode(self.tokens, example, min(limits, default=None))
+
+    # ---- counting ----
+
+    @contextmanager
+    def work(self, budget: int | None = None) -> Iterator[Cost]:
+        """Count one piece of work from a fresh cache scope; more than `budget` queries is an error."""
+        if self._cache is not None:
+            self._cache.new_scope()
+        cost = Cost()
+        self._budgets.append((cost, budget))
+        start = time.perf_counter()
+        try:
+            yield cost
+        finally:
+            cost.seconds = time.perf_counter() - start
+            self._budgets.pop()
+            if self._cache is not None:
+                self._cache.new_scope()
+
+    def _count(self, **amounts: float) -> None:
+        for cost in (self.total, *(cost for cost, _ in self._budgets)):
+            for name, amount in amounts.items():
+                setattr(cost, name, getattr(cost, name) + amount)
+
+    def _ask(self, queries: int) -> None:
+        self._count(queries=queries)
+        for cost, budget in self._budgets:
+            if budget is not None and cost.queries > budget:
+                raise BudgetExceeded(f"{cost.queries} model queries for a budget of {budget}")
+
+    # ---- log-odds and probabilities ----
+
+    def log_odds(self, sequences: Sequences, target: int | None = None) -> Floats:
+        """F_c = l_c - logsumexp of the other logits, for content sequences of any length and number."""
+        logits = self.logits(sequences)
+        c = self.target if target is None else target
+        return logits[:, c] - logsumexp(np.delete(logits, c, axis=1), axis=1)
+
+    def probabilities(self, sequences: Sequences) -> Floats:
+        logits = self.logits(sequences)
+        return np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
+
+    def masked_log_odds(self, sample: Sample, keep: Bools) -> Floats:
+        """Log-odds of what keep-masks leave of a sample under this handle's removal rule."""
+        return self.log_odds(self.mask(sample, keep))
+
+    def mask(self, sample: Sample, keep: Bools) -> list[Ints]:
+        return perturb.apply_masks(sample.ids, keep, self.removal, self.tokens.mask_id)
+
+    def logits(self, sequences: Sequences) -> Floats:
+        """Logits (m x classes) in float64, each distinct sequence computed once."""
+        self._ask(len(sequences))
+        if not len(sequences):
+            return np.empty((0, len(self.class_names)))
+        keys = [digest(sequence) for sequence in sequences]
+        first = {key: i for i, key in reversed(list(enumerate(keys)))}
+        answers: dict[bytes, Floats] = {}
+        unknown: list[bytes] = []
+        for key in first:
+            found = None if self._cache is None else self._cache.known(key)
+            if found is None:
+                unknown.append(key)
+            else:
+                answers[key] = found
+        self._count(hits=len(sequences) - len(unknown))
+        if unknown:
+            # by length, then content: the batches depend on the set, not on the order it came in
+            unknown.sort(key=lambda key: (-len(sequences[first[key]]), key))
+            new = self._answer(unknown, [sequences[first[key]] for key in unknown])
+            answers.update(zip(unknown, new, strict=True))
+        return np.stack([answers[key] for key in keys])
+
+    def _answer(self, keys: list[bytes], sequences: list[Ints]) -> Floats:
+        answers = None if self._cache is None else self._cache.get_set(keys)
+        if answers is not None:
+            self._count(hits=len(keys))
+        else:
+            answers = self._compute([self._whole(sequence) for sequence in sequences])
+            if self._cache is not None:
+                self._cache.put_set(keys, answers)
+        if self._cache is not None:
+            self._cache.remember(keys, answers)
+        return answers
+
+    def _whole(self, content: Ints) -> Ints:
+        """A content sequence inside the tokenizer's special-token template."""
+        prefix, suffix = self.tokens.prefix, self.tokens.suffix
+        length = len(prefix) + len(content) + len(suffix)
+        if not length:
+            raise InvalidInput(f"an empty sequence: model {self.name} adds no special token, so keep at least one token")
+        if self.backend.max_length is not None and length > self.backend.max_length:
+            raise InvalidInput(
+                f"a sequence of {length} tokens, special ones included; model {self.name} takes "
+                f"{self.backend.max_length}: encode with max_tokens={self.max_content}"
+            )
+        return np.concatenate([np.asarray(prefix, np.int64), content, np.asarray(suffix, np.int64)])
+
+    def _compute(self, sequences: list[Ints]) -> Floats:
+        lengths = [len(sequence) for sequence in sequences]
+        out = np.empty((len(sequences), len(self.class_names)))
+        done = 0
+        while done < len(sequences):
+            batch = next(pack(lengths[done:], self.token_budget))
+            part = slice(done, done + batch.stop)
+            start = time.perf_counter()
+            try:
+                logits = self.backend.logits(sequences[part])
+            except OutOfMemory as error:
+                self._halve(lengths[part], error)
+                continue
+            finally:
+                self._count(model_seconds=time.perf_counter() - start)
+            if not np.isfinite(logits).all():
+                raise InvalidInput(f"model {self.name} returned a logit that is not a finite number")
+            out[part] = logits
+            real, padded = sum(lengths[part]), batch.stop * lengths[done]
+            self._count(forwards=batch.stop, batches=1, tokens=real, padding=padded - real)
+            done = part.stop
+        return out
+
+    def _halve(self, lengths: list[int], error: Exception) -> None:
+        if len(lengths) == 1:
+            raise InvalidInput(
+                f"out of memory on a single sequence of {lengths[0]} tokens on {self.backend.device}; "
+                "use a smaller model, shorter samples or another device"
+            ) from error
+        self._packing["token_budget"] = max(1, min(self.token_budget, max(lengths) * len(lengths)) // 2)
+
+    # ---- gradients and attention ----
+
+    def embed(self, sample: Sample) -> torch.Tensor:
+        """Word embeddings (length x width) of the sample inside its template; `content` says where it stands."""
+        self.require("gradients")
+        return self.backend.embed(self._whole(sample.ids))
+
+    def log_odds_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
+        """Differentiable log-odds (batch) of word embeddings (batch x length x width); one query per row.
+
+        One batch, as given: `gradients` packs, and captum packs by its `internal_batch_size`.
+        """
+        import torch
+
+        self.require("gradients")
+        self._ask(len(words))
+        start = time.perf_counter()
+        try:
+            logits = self.backend.logits_from_embeddings(words).double()
+        finally:
+            self._count(model_seconds=time.perf_counter() - start)
+        self._count(forwards=len(words), batches=1, tokens=words.shape[0] * words.shape[1])
+        others = torch.cat([logits[:, : self.target], logits[:, self.target + 1 :]], dim=1)
+        out = logits[:, self.target] - torch.logsumexp(others, dim=1)
+        if out.requires_grad:
+            out.register_hook(lambda grad: self._count(backwards=len(grad)))
+        return out
+
+    def rows_per_batch(self, length: int) -> int:
+        """How many sequences of one length a gradient batch holds (a backward pass needs about twice the memory)."""
+        return max(1, self.token_budget // (2 * length))
+
+    def gradients(self, words: torch.Tensor) -> tuple[Floats, torch.Tensor]:
+        """Log-odds (batch) and their gradients with respect to word embeddings (batch x length x width)."""
+        import torch
+
+        values, grads = [], []
+        for part in words.detach().split(self.rows_per_batch(words.shape[1])):
+            leaf = part.clone().requires_grad_(True)
+            out = self.log_odds_from_embeddings(leaf)
+            start = time.perf_counter()
+            (grad,) = torch.autograd.grad(out.sum(), leaf)
+            self._count(model_seconds=time.perf_counter() - start)
+            values.append(out.detach())
+            grads.append(grad)
+        return torch.cat(values).cpu().numpy().astype(np.float64), torch.cat(grads)
+
+    def attentions(self, sample: Sample) -> Floats:
+        """Attention maps (layers x heads x length x length), template included; one query."""
+        self.require("attentions")
+        self._ask(1)
+        whole = self._whole(sample.ids)
+        start = time.perf_counter()
+        maps = self.backend.attentions(whole)
+        self._count(model_seconds=time.perf_counter() - start, forwards=1, batches=1, tokens=len(whole))
+        return np.asarray(maps, np.float64)
+
+    def read_position(self, sample: Sample) -> int:
+        """The position, in the whole sequence, whose state is classified."""
+        self.require("attentions")
+        return self.backend.read_position(len(self._whole(sample.ids)))

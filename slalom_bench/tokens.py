@@ -1,0 +1,98 @@
+"""What the engine needs of a tokenizer: ids with offsets, the special-token template, and readable tokens."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.types import Example, Ints, Sample
+
+
+class Tokens(Protocol):
+    """A tokenizer as the handle uses it. `prefix` and `suffix` are the special ids put round every sequence."""
+
+    prefix: tuple[int, ...]
+    suffix: tuple[int, ...]
+    pad_id: int
+    mask_id: int | None
+
+    def encode(self, text: str) -> tuple[Ints, Ints | None]:
+        """Content ids and their (start, end) character offsets."""
+        ...
+
+    def words(self, ids: Ints) -> list[str]:
+        """One readable string for each id."""
+        ...
+
+    def decode(self, ids: Ints) -> str:
+        """The text of a sequence of content ids."""
+        ...
+
+    def identity(self) -> str:
+        """A string that changes whenever the same text could give other ids."""
+        ...
+
+
+class HFTokens:
+    """A transformers fast tokenizer."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        if not getattr(tokenizer, "is_fast", False):
+            raise InvalidInput(f"{type(tokenizer).__name__} has no offsets; a fast tokenizer (tokenizer.json) is needed")
+        self.tokenizer = tokenizer
+        bare = tokenizer("a", add_special_tokens=False)["input_ids"]
+        full = tokenizer("a")["input_ids"]
+        start = next((i for i in range(len(full)) if full[i : i + len(bare)] == bare), None)
+        if not bare or start is None:
+            raise InvalidInput(f"cannot read the special-token template of {type(tokenizer).__name__}")
+        self.prefix = tuple(full[:start])
+        self.suffix = tuple(full[start + len(bare) :])
+        fallback = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else 0
+        self.pad_id = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else fallback)
+        self.mask_id = tokenizer.mask_token_id
+
+    def encode(self, text: str) -> tuple[Ints, Ints | None]:
+        out = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return np.asarray(out["input_ids"], np.int64), np.asarray(out["offset_mapping"], np.int64).reshape(-1, 2)
+
+    def words(self, ids: Ints) -> list[str]:
+        return [self.tokenizer.decode([int(i)]) for i in ids]
+
+    def decode(self, ids: Ints) -> str:
+        return str(self.tokenizer.decode([int(i) for i in ids]))
+
+    def identity(self) -> str:
+        return str(self.tokenizer.backend_tokenizer.to_str())
+
+
+def encode(tokens: Tokens, example: Example, max_tokens: int | None) -> Sample:
+    """An example in a model's tokens; a cut is recorded in `truncated`, marks follow their words by offsets."""
+    ids, offsets = tokens.encode(example.text)
+    if not len(ids):
+        raise InvalidInput(f"example {example.id}: no tokens left of {example.text[:40]!r}")
+    marks = None
+    if example.word_marks is not None:
+        if offsets is None:
+            raise InvalidInput(f"example {example.id}: marks need a tokenizer with offsets")
+        marks = marks_by_offset(example.text, example.word_marks, offsets)
+    cut = len(ids) if max_tokens is None else min(len(ids), max_tokens)
+    return Sample(
+        id=example.id,
+        ids=ids[:cut],
+        text=example.text,
+        offsets=None if offsets is None else offsets[:cut],
+        label=example.label,
+        marks=None if marks is None else marks[:cut],
+        truncated=len(ids) - cut,
+    )
+
+
+def marks_by_offset(text: str, word_marks: tuple[bool, ...], offsets: Ints) -> np.ndarray:
+    """Each sub-token inherits the mark of the whitespace word that its last character lies in."""
+    space = np.array([c.isspace() for c in text], dtype=np.bool_)
+    starts = ~space & np.concatenate([[True], space[:-1]])
+    word_of_char = np.cumsum(starts) - 1
+    last = np.clip(offsets[:, 1] - 1, 0, len(text) - 1)
+    return np.asarray(word_marks, np.bool_)[np.clip(word_of_char[last], 0, len(word_marks) - 1)]

@@ -1,0 +1,196 @@
+"""Backends over torch modules: padding, devices, weights hash, and twins that share weights with the original."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from slalom_bench.classifier import OutOfMemory
+from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.perturb import HIDDEN
+from slalom_bench.tokens import Tokens
+from slalom_bench.types import Ints
+
+TOKEN_BUDGETS = {"cpu": 4096, "mps": 16384, "cuda": 65536}
+
+
+def pick_device(name: str = "auto") -> torch.device:
+    """cpu, cuda, cuda:N, mps, or auto: the best there is."""
+    if name == "auto":
+        has_mps = torch.backends.mps.is_available()
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise InvalidInput(f"unknown device {name!r}; one of cpu, cuda, cuda:N, mps, auto") from error
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise InvalidInput(f"device {name!r} is not here ({torch.cuda.device_count()} CUDA devices); use cpu or auto")
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise InvalidInput("device 'mps' is not here; use cpu or auto")
+    if device.type not in TOKEN_BUDGETS:
+        raise InvalidInput(f"device {name!r} is not supported; one of cpu, cuda, cuda:N, mps, auto")
+    return device
+
+
+def weights_hash(module: nn.Module, *more: str) -> str:
+    """SHA-256 over every parameter and buffer, their names, and what else shapes the answers."""
+    sha = hashlib.sha256()
+    for text in more:
+        sha.update(text.encode())
+    for name, tensor in sorted(module.state_dict().items()):
+        sha.update(f"{name}:{tuple(tensor.shape)}:{tensor.dtype}".encode())
+        flat = tensor.detach().cpu().contiguous().flatten()
+        sha.update(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
+    return sha.hexdigest()
+
+
+def twin(module: nn.Module) -> nn.Module:
+    """A structural copy that shares every parameter and buffer: free to be rewired, the original never changes."""
+    shared = {id(t): t for t in (*module.parameters(), *module.buffers())}
+    return copy.deepcopy(module, shared)
+
+
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Turn every device's way of saying out-of-memory into one exception."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise OutOfMemory(str(error)) from error
+    except RuntimeError as error:
+        if "out of memory" in str(error) or "can't allocate memory" in str(error):
+            raise OutOfMemory(str(error)) from error
+        raise
+
+
+def pad_batch(sequences: Sequence[Ints], pad_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Right-padded ids and attention mask; hidden positions become padding where they stand."""
+    lengths = np.array([len(s) for s in sequences])
+    filled = np.arange(lengths.max())[None, :] < lengths[:, None]
+    ids = np.full(filled.shape, HIDDEN, np.int64)
+    ids[filled] = np.concatenate(list(sequences))
+    attended = ids != HIDDEN
+    return np.where(attended, ids, pad_id), attended.astype(np.int64)
+
+
+class TorchBackend:
+    """A torch module that classifies padded id batches. Subclasses say how to call it."""
+
+    capabilities = frozenset({"queries", "gradients", "attentions"})
+
+    def __init__(
+        self, module: nn.Module, tokens: Tokens, *, name: str, class_names: Sequence[str], max_length: int | None,
+    ) -> None:
+        if module.training:
+            raise InvalidInput(f"model {name} is in training mode; call .eval() before wrapping it")
+        self.module = module
+        self.tokens = tokens
+        self.name = name
+        self.class_names = tuple(class_names)
+        self.max_length = max_length
+        parameter = next(module.parameters())
+        self._device = parameter.device
+        self.device = str(parameter.device)
+        self.dtype = str(parameter.dtype).removeprefix("torch.")
+        self.token_budget = TOKEN_BUDGETS.get(parameter.device.type, TOKEN_BUDGETS["cpu"])
+
+    def settings(self) -> str:
+        """What shapes the answers beside weights and tokenizer, as a string for the identity."""
+        return type(self.module).__name__
+
+    def identity(self) -> str:
+        return weights_hash(self.module, type(self).__name__, self.settings(), self.tokens.identity(), self.dtype)
+
+    def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        """Logits (batch x outputs) from `input_ids` or `inputs_embeds`; a mask of None means no padding."""
+        raise Unsupported(f"{type(self).__name__} does not say how to call its module")
+
+    def word_embeddings(self) -> nn.Module:
+        raise Unsupported(f"{type(self).__name__} has no word embeddings")
+
+    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
+        raise Unsupported(f"model {self.name} has no attention maps")
+
+    def read_position(self, length: int) -> int:
+        return 0
+
+    def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
+        ids, mask = pad_batch(sequences, self.tokens.pad_id)
+        with torch.inference_mode(), memory_errors():
+            attended = None if mask.all() else torch.from_numpy(mask).to(self._device)
+            out = self.forward(self.module, attended, input_ids=torch.from_numpy(ids).to(self._device))
+            return two_columns(out.float()).cpu().numpy()
+
+    def embed(self, sequence: Ints) -> torch.Tensor:
+        with torch.no_grad():
+            return self.word_embeddings()(torch.from_numpy(np.asarray(sequence)).to(self._device)).detach().clone()
+
+    def logits_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
+        with memory_errors():
+            return two_columns(self.forward(self.module, None, inputs_embeds=words.to(self._device)))
+
+
+def two_columns(logits: torch.Tensor) -> torch.Tensor:
+    """A one-logit model as a two-class one: logits 0 and l, whose log-odds are l."""
+    return torch.cat([torch.zeros_like(logits), logits], dim=1) if logits.shape[1] == 1 else logits
+
+
+class HFBackend(TorchBackend):
+    """A transformers sequence classifier. Decoder heads are read at the last attended position, never by pad id."""
+
+    def __init__(self, module: nn.Module, tokens: Tokens, *, name: str, class_names: Sequence[str]) -> None:
+        config: Any = module.config
+        limits = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions")]
+        limit = next((int(value) for value in limits if isinstance(value, int) and value > 0), None)
+        if limit is not None and "roberta" in getattr(config, "model_type", ""):
+            limit -= int(config.pad_token_id or 0) + 1  # positions start after the padding index
+        super().__init__(module, tokens, name=name, class_names=class_names, max_length=limit)
+        self.reads_last = isinstance(getattr(module, "score", None), nn.Module)
+        if getattr(config, "is_encoder_decoder", False):
+            raise InvalidInput(f"model {name}: encoder-decoder classifiers are not supported")
+        self._eager: nn.Module | None = None
+
+    def settings(self) -> str:
+        config = self.module.config.to_dict()
+        volatile = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "_attn_implementation")
+        return json.dumps({k: v for k, v in config.items() if k not in volatile}, sort_keys=True, default=str)
+
+    def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        model: Any = module
+        if not self.reads_last:
+            return model(attention_mask=mask, **inputs).logits
+        hidden = model.base_model(attention_mask=mask, **self._uncached(), **inputs)[0]
+        if mask is None:
+            return model.score(hidden[:, -1])
+        places = torch.arange(mask.shape[1], device=mask.device)
+        last = (places * mask).argmax(dim=1)
+        return model.score(hidden[torch.arange(len(hidden), device=hidden.device), last])
+
+    def _uncached(self) -> dict[str, bool]:
+        return {"use_cache": False}
+
+    def word_embeddings(self) -> nn.Module:
+        return self.module.get_input_embeddings()  # type: ignore[operator]
+
+    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
+        if self._eager is None:
+            self._eager = twin(self.module)
+            self._eager.set_attn_implementation("eager")  # type: ignore[operator]
+        ids = torch.from_numpy(np.asarray(sequence))[None].to(self._device)
+        with torch.inference_mode():
+            out = self._eager(input_ids=ids, output_attentions=True)
+        if not out.attentions:
+            raise Unsupported(f"model {self.name} ({self.module.config.model_type}) has no attention maps")
+        return torch.stack([layer[0] for layer in out.attentions]).float().cpu().numpy()
+
+    def read_position(self, length: int) -> int:
+        return length - 1 if self.reads_last else 0

@@ -1,0 +1,1 @@
+"""Tasks: one flat file per family. Import as `slalom_bench.tasks`."""
