@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -96,3 +98,34 @@ def marks_by_offset(text: str, word_marks: tuple[bool, ...], offsets: Ints) -> n
     word_of_char = np.cumsum(starts) - 1
     last = np.clip(offsets[:, 1] - 1, 0, len(text) - 1)
     return np.asarray(word_marks, np.bool_)[np.clip(word_of_char[last], 0, len(word_marks) - 1)]
+
+
+class WordTokens:
+    """Whitespace words over a fixed vocabulary: what the synthetic tasks and the test models read."""
+
+    def __init__(self, vocabulary: Sequence[str], *, prefix: Sequence[str] = (), suffix: Sequence[str] = ()) -> None:
+        specials = [*dict.fromkeys(["[PAD]", "[UNK]", "[MASK]", *prefix, *suffix])]
+        if repeated := set(specials) & set(vocabulary) or {w for w in vocabulary if list(vocabulary).count(w) > 1}:
+            raise InvalidInput(f"vocabulary words used twice: {sorted(repeated)}")
+        self.strings = [*specials, *vocabulary]
+        self.index = {word: i for i, word in enumerate(self.strings)}
+        self.pad_id, self.unk_id, self.mask_id = 0, 1, 2
+        self.prefix = tuple(self.index[word] for word in prefix)
+        self.suffix = tuple(self.index[word] for word in suffix)
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    def encode(self, text: str) -> tuple[Ints, Ints | None]:
+        words = list(re.finditer(r"\S+", text))
+        ids = np.array([self.index.get(word.group(), self.unk_id) for word in words], np.int64)
+        return ids, np.array([word.span() for word in words], np.int64).reshape(-1, 2)
+
+    def words(self, ids: Ints) -> list[str]:
+        return [self.strings[int(i)] for i in ids]
+
+    def decode(self, ids: Ints) -> str:
+        return " ".join(self.words(ids))
+
+    def identity(self) -> str:
+        return f"words {self.strings} {self.prefix} {self.suffix}"

@@ -1,0 +1,101 @@
+"""Models whose output is known in closed form: a bag of words, and a transformer that is a SLALOM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from slalom_bench.tokens import WordTokens
+from slalom_bench.torch_backend import TorchBackend
+from slalom_bench.types import Ints
+
+
+class BagOfWordsNet(nn.Module):
+    """F = bias + sum of one weight per attended token: additive in tokens and in their embeddings."""
+
+    def __init__(self, weights: Sequence[float], bias: float) -> None:
+        super().__init__()
+        self.words = nn.Embedding.from_pretrained(torch.tensor(weights, dtype=torch.float32)[:, None], freeze=True)
+        self.register_buffer("bias", torch.tensor(float(bias)))
+
+    def forward(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        kept = words if mask is None else words * mask[..., None]
+        return kept.sum(dim=1) + self.bias
+
+
+class SlalomNet(nn.Module):
+    """The transformer layer of proposition 5.1 with key and query the right way round.
+
+    Embeddings are (importance, value, 0). W_q = 0, b_q = sqrt(d_k) e_1 and W_k = I make every attention score the
+    key token's importance; the value map moves component 2 to 3; the head reads component 3.
+    """
+
+    def __init__(self, importance: Sequence[float], value: Sequence[float]) -> None:
+        super().__init__()
+        table = torch.tensor([importance, value, [0.0] * len(value)], dtype=torch.float32).T.contiguous()
+        self.words = nn.Embedding.from_pretrained(table, freeze=True)
+        self.query = nn.Linear(3, 3)
+        self.key = nn.Linear(3, 3, bias=False)
+        self.move = nn.Linear(3, 3, bias=False)
+        self.head = nn.Linear(3, 1, bias=False)
+        with torch.no_grad():
+            self.query.weight.zero_()
+            self.query.bias.copy_(torch.tensor([math.sqrt(3.0), 0.0, 0.0]))
+            self.key.weight.copy_(torch.eye(3))
+            self.move.weight.zero_()
+            self.move.weight[2, 1] = 1.0
+            self.head.weight.copy_(torch.tensor([[0.0, 0.0, 1.0]]))
+
+    def attention(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        scores = self.query(words) @ self.key(words).transpose(1, 2) / math.sqrt(3.0)
+        if mask is not None:
+            scores = scores.masked_fill(mask[:, None, :] == 0, -torch.inf)
+        return scores.softmax(dim=-1)
+
+    def forward(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        states = words + self.attention(mask, words) @ self.move(words)
+        return self.head(states[:, 0])
+
+
+class ClosedFormBackend(TorchBackend):
+    """A closed-form net over whitespace words, without special tokens."""
+
+    module: BagOfWordsNet | SlalomNet
+
+    def __init__(self, module: BagOfWordsNet | SlalomNet, tokens: WordTokens, name: str) -> None:
+        if isinstance(module, BagOfWordsNet):
+            self.capabilities = frozenset({"queries", "gradients"})
+        super().__init__(module.eval(), tokens, name=name, class_names=("negative", "positive"), max_length=None)
+
+    def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        words = inputs["inputs_embeds"] if "inputs_embeds" in inputs else self.module.words(inputs["input_ids"])
+        return module(mask, words)
+
+    def word_embeddings(self) -> nn.Module:
+        return self.module.words
+
+    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
+        if isinstance(self.module, BagOfWordsNet):
+            return super().attentions(sequence)
+        with torch.inference_mode():
+            return self.module.attention(None, self.embed(sequence)[None])[None].numpy(force=True)[:, :1]
+
+
+def bag_of_words(weights: Mapping[str, float], bias: float = 0.0, *, specials: bool = False) -> ClosedFormBackend:
+    """F(text) = bias + sum of the words' weights; with `specials`, [CLS] and [SEP] of weight 0 stand round it."""
+    template = {"prefix": ["[CLS]"], "suffix": ["[SEP]"]} if specials else {}
+    tokens = WordTokens(list(weights), **template)
+    table = [weights.get(word, 0.0) for word in tokens.strings]
+    return ClosedFormBackend(BagOfWordsNet(table, bias), tokens, "bag-of-words")
+
+
+def slalom_transformer(value: Mapping[str, float], importance: Mapping[str, float]) -> ClosedFormBackend:
+    """A transformer whose log-odds are exactly SLALOM's, for every word's (value, importance)."""
+    tokens = WordTokens(list(value))
+    table = [[source.get(word, 0.0) for word in tokens.strings] for source in (importance, value)]
+    return ClosedFormBackend(SlalomNet(*table), tokens, "slalom-transformer")

@@ -1,0 +1,56 @@
+"""Small random models for tests and for `slalom-bench check`: every architecture, no download, under a second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from slalom_bench.tokens import WordTokens
+from slalom_bench.torch_backend import HFBackend
+
+ARCHITECTURES = ("bert", "distilbert", "gpt2")
+
+
+def word_tokens(size: int = 60, *, specials: bool = True) -> WordTokens:
+    """A vocabulary w0..w{size-1}, inside [CLS] .. [SEP] if `specials`."""
+    words = [f"w{i}" for i in range(size)]
+    return WordTokens(words, prefix=["[CLS]"], suffix=["[SEP]"]) if specials else WordTokens(words)
+
+
+def random_backend(
+    architecture: str = "bert", *, seed: int = 0, classes: int = 2, width: int = 32, layers: int = 2, vocabulary: int = 60,
+    scale: float = 8.0,
+) -> HFBackend:
+    """A randomly initialised sequence classifier; `scale` enlarges the weights so that tokens matter.
+
+    Encoders read [CLS] .. [SEP], GPT-2 nothing but the words.
+    """
+    import transformers as hf
+
+    tokens = word_tokens(vocabulary, specials=architecture != "gpt2")
+    shared: dict[str, Any] = {"vocab_size": len(tokens), "num_labels": classes, "pad_token_id": 0}
+    shared |= {"bos_token_id": None, "eos_token_id": None}
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module: Any
+        if architecture == "bert":
+            config: Any = hf.BertConfig(
+                hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=2 * width,
+                max_position_embeddings=514, **shared,
+            )
+            module = hf.BertForSequenceClassification(config)
+        elif architecture == "distilbert":
+            config = hf.DistilBertConfig(
+                dim=width, n_layers=layers, n_heads=4, hidden_dim=2 * width, max_position_embeddings=514, **shared
+            )
+            module = hf.DistilBertForSequenceClassification(config)
+        else:
+            config = hf.GPT2Config(n_embd=width, n_layer=layers, n_head=4, n_positions=514, **shared)
+            module = hf.GPT2ForSequenceClassification(config)
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if parameter.dim() > 1 and "position" not in name and "wpe" not in name:
+                    parameter.mul_(scale if "embed" not in name and "wte" not in name else 1.0)
+    names = tuple(f"class{i}" for i in range(max(2, classes)))
+    return HFBackend(module.eval(), tokens, name=f"random-{architecture}", class_names=names)
