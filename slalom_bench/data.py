@@ -1,0 +1,195 @@
+"""The one way to find data: a directory, then the hub, then an installed data package; first come, first used."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from slalom_bench import registry
+from slalom_bench.errors import InvalidInput, SlalomBenchError
+from slalom_bench.tables import Row
+from slalom_bench.types import Example, TaskData
+
+DATA_VARIABLE = "SLALOM_BENCH_DATA"
+OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+PROBE_SECONDS = 4.0
+
+
+class Absent(SlalomBenchError):
+    """A source that is not there; the message says why. Finding goes on to the next one."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Rows by split name, and the short name (no machine paths) of where they were."""
+
+    name: str
+    splits: Mapping[str, list[Row]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One place a task's data may be; both functions raise Absent where it is not there."""
+
+    kind: str
+    name: str
+    check: Callable[[], str]
+    """Cheap: says what is there."""
+    read: Callable[[], Found]
+
+
+class Task(Protocol):
+    """What the registry builds for a task."""
+
+    def load(self, data_dir: Path | None) -> TaskData: ...
+
+
+def build_task(spec: str, params: Mapping[str, Any] | None = None) -> Task:
+    """The task object of a spec: `imdb`, or `text:FILE` where what follows the colon becomes the parameter `file`."""
+    name, colon, rest = spec.partition(":")
+    extra = {"file": rest} if colon else {}
+    if both := extra.keys() & (params or {}).keys():
+        raise InvalidInput(f"task {spec}: {', '.join(both)} is given twice")
+    task: Task = registry.get("task", name).build({**(params or {}), **extra})
+    return task
+
+
+def load_task(spec: str, params: Mapping[str, Any] | None = None, data_dir: Path | None = None) -> TaskData:
+    """Load the task named by a spec from `data_dir` (else SLALOM_BENCH_DATA), the hub or a data package."""
+    return build_task(spec, params).load(data_directory(data_dir))
+
+
+def data_directory(data_dir: Path | None = None) -> Path | None:
+    """The given directory, else the one of the environment, else None; a directory that is not there is an error."""
+    named = data_dir or (Path(value) if (value := os.environ.get(DATA_VARIABLE)) else None)
+    if named is not None and not named.is_dir():
+        origin = "--data-dir" if data_dir else DATA_VARIABLE
+        raise InvalidInput(f"{origin}: no directory {named}")
+    return named
+
+
+def first_present(task: str, sources: Sequence[Source], remedies: Sequence[str]) -> tuple[str, Found]:
+    """The kind and rows of the first source that can be read; else an error with every attempt."""
+    attempts = []
+    for source in sources:
+        try:
+            source.check()
+            return source.kind, source.read()
+        except Absent as absent:
+            attempts.append(f"  {source.kind} {source.name}: {absent}")
+    raise InvalidInput(
+        f"no data for task {task}. Tried:\n" + "\n".join(attempts) + "\nRemedies:\n"
+        + "\n".join(f"  - {remedy}" for remedy in remedies)
+    )
+
+
+def hub_source(repository: str, splits: Sequence[str], revision: str | None = None) -> Source:
+    """A dataset of the hub, read through `datasets`; an unreachable hub is noticed in seconds."""
+
+    def check() -> str:
+        offline = [name for name in OFFLINE_VARIABLES if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")]
+        cached = _hub_cache(repository)
+        if offline and not cached:
+            raise Absent(f"not tried, {offline[0]} is set and there is no cached copy")
+        if not offline and (problem := probe(repository)):
+            hint = f"; a cached copy is there: set {OFFLINE_VARIABLES[0]}=1 to use it" if cached else ""
+            raise Absent(f"{problem}{hint}")
+        return "cached" if cached else "reachable, would be downloaded"
+
+    def read() -> Found:
+        import datasets
+
+        config = datasets.DownloadConfig(max_retries=1)
+        try:
+            loaded = datasets.load_dataset(repository, revision=revision, download_config=config)
+            return Found(repository, {split: loaded[split].to_list() for split in splits})
+        except Exception as error:
+            raise Absent(f"`datasets` could not load it: {type(error).__name__}: {error}") from error
+
+    return Source("hub", repository, check, read)
+
+
+def probe(repository: str, seconds: float = PROBE_SECONDS) -> str:
+    """Empty if the hub answers for that dataset, else why not. In a thread: name lookups know no timeout."""
+    import urllib.error
+    import urllib.request
+
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    answer = [f"the hub did not answer within {seconds:g} seconds"]
+
+    def ask() -> None:
+        try:
+            with urllib.request.urlopen(f"{endpoint}/api/datasets/{repository}", timeout=seconds):
+                answer[0] = ""
+        except urllib.error.HTTPError as error:
+            answer[0] = f"the hub answered {error.code}"
+        except (OSError, ValueError) as error:
+            answer[0] = f"the hub cannot be reached ({getattr(error, 'reason', error)})"
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds + 1)
+    return answer[0]
+
+
+def _hub_cache(repository: str) -> bool:
+    """Whether `datasets` keeps a prepared copy of that dataset."""
+    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    cache = Path(os.environ.get("HF_DATASETS_CACHE", home / "datasets"))
+    return (cache / repository.replace("/", "___")).is_dir()
+
+
+def package_file(distribution: str, file_name: str) -> tuple[Path, str]:
+    """A data file of an installed distribution and the distribution's version; its modules are never imported."""
+    from importlib import metadata
+
+    try:
+        found = metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        raise Absent(f"the package {distribution} is not installed") from None
+    for file in found.files or ():
+        if file.name == file_name:
+            path = Path(str(found.locate_file(file)))
+            if path.is_file():
+                return path, found.version
+    raise Absent(f"the package {distribution} {found.version} has no file {file_name}")
+
+
+def normalise(text: str) -> str:
+    """The text without line-break markup and with single spaces: what duplicates and the hash split compare."""
+    return " ".join(re.sub(r"<br\s*/?>", " ", text).split())
+
+
+def text_hash(text: str) -> str:
+    """sha256 of the normalised text: the same for every container a review may come in."""
+    return hashlib.sha256(normalise(text).encode()).hexdigest()
+
+
+def distinct(texts: Iterable[tuple[str, int]]) -> dict[str, Example]:
+    """Examples by text hash, in hash order: a fixed shuffle. A text that comes more than once is kept once."""
+    found: dict[str, Example] = {}
+    for digest, text, label in sorted((text_hash(text), text, label) for text, label in texts):
+        found.setdefault(digest, Example(digest[:16], text, label))
+    return found
+
+
+def content_hash(*splits: Iterable[Example]) -> str:
+    """sha256 over texts, labels and marks of each split, sorted: independent of file format and row order."""
+    total = hashlib.sha256()
+    for split in splits:
+        for record in sorted(_records(split)):
+            total.update(record)
+        total.update(b"--")
+    return total.hexdigest()
+
+
+def _records(examples: Iterable[Example]) -> Iterator[bytes]:
+    for example in examples:
+        marks = "" if example.word_marks is None else "".join("01"[mark] for mark in example.word_marks)
+        yield hashlib.sha256("\0".join((example.text, str(example.label), marks)).encode()).digest()

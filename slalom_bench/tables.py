@@ -1,0 +1,108 @@
+"""Reading the rows of a CSV, JSONL or parquet file, with an answer to every way such a file can be bad."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from slalom_bench.errors import InvalidInput
+
+SUFFIXES = (".parquet", ".csv", ".jsonl")
+Row = dict[str, Any]
+
+
+def read_rows(path: Path, columns: Sequence[str] = ()) -> list[Row]:
+    """The rows of a file as dictionaries, with at least `columns`; missing ones are named with those there."""
+    if not path.is_file():
+        raise InvalidInput(f"no such file: {path}")
+    readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
+    if path.suffix.lower() not in readers:
+        raise InvalidInput(f"{path.name}: cannot read this kind of file; it must be one of {', '.join(readers)}")
+    present, rows = readers[path.suffix.lower()](path, columns)
+    if not rows:
+        raise InvalidInput(f"{path.name}: the file has no rows")
+    if missing := [column for column in columns if column not in present]:
+        raise InvalidInput(f"{path.name}: no column {', '.join(map(repr, missing))}; it has: {', '.join(present)}")
+    return rows
+
+
+def _parquet(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+        present = file.schema_arrow.names
+        wanted = [column for column in columns if column in present] if columns else None
+        return present, file.read(columns=wanted).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidInput(f"{path.name}: not a readable parquet file: {error}") from error
+
+
+def _csv(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
+    text = _utf8(path)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    lines = csv.reader(io.StringIO(text, newline=""))
+    rows: list[Row] = []
+    try:
+        header = next(lines, [])
+        for number, fields in enumerate((line for line in lines if line), 1):
+            if len(fields) != len(header):
+                raise InvalidInput(
+                    f"{path.name}: row {number} has {len(fields)} fields, the header {len(header)}; "
+                    "quote texts that contain commas or line breaks"
+                )
+            rows.append(dict(zip(header, fields, strict=True)))
+    except csv.Error as error:
+        raise InvalidInput(f"{path.name}: line {lines.line_num} is not CSV: {error}") from error
+    return header, rows
+
+
+def _jsonl(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
+    rows: list[Row] = []
+    for number, line in enumerate(_utf8(path).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InvalidInput(f"{path.name}: line {number} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise InvalidInput(f"{path.name}: line {number} is a JSON {type(row).__name__}, not an object")
+        if missing := [column for column in columns if column not in row]:
+            there = ", ".join(row) or "nothing"
+            raise InvalidInput(f"{path.name}: line {number} has no {', '.join(map(repr, missing))}; it has: {there}")
+        rows.append(row)
+    return list(dict.fromkeys(key for row in rows for key in row)), rows
+
+
+def _utf8(path: Path) -> str:
+    """The decoded file, or an error that says which byte of which line is not UTF-8 and how to convert it."""
+    data = path.read_bytes()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(
+            f"{path.name}: not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}, line {line}; "
+            f"convert it, e.g. `iconv -f WINDOWS-1252 -t UTF-8 {path.name} > utf8.csv`"
+        ) from error
+
+
+def parse_label(value: Any, class_names: Sequence[str], where: str) -> int:
+    """A class index from a class name or an index; anything else is refused with the classes named."""
+    text = str(value).strip()
+    if text in class_names:
+        return class_names.index(text)
+    try:
+        index = int(float(text)) if float(text).is_integer() else -1
+    except (ValueError, OverflowError):
+        index = -1
+    if isinstance(value, bool) or not 0 <= index < len(class_names):
+        known = ", ".join(f"{i} ({name})" for i, name in enumerate(class_names))
+        raise InvalidInput(f"{where}: label {value!r} is outside the classes {known}")
+    return index
