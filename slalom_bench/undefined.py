@@ -1,0 +1,81 @@
+"""When a metric has no value: every rule in one place, with short fixed reasons so that they can be counted.
+
+A rule returns the reason, or None where the value is defined. Undefined is never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom_bench.types import Explanation, Score
+
+NO_SURROGATE = "explainer has no surrogate"
+TOO_SHORT = "text has too few tokens"
+NO_CHANGE = "model output does not change"
+CONSTANT_SCORES = "scores are constant"
+CONSTANT_WEIGHTS = "weights are constant"
+TOO_FEW_WEIGHTS = "fewer than two tokens with a weight"
+NO_TRAIN = "task has no labelled training texts"
+TWO_CLASSES_ONLY = "defined for two classes only"
+NO_MARKS = "sample has no human marks"
+ONE_CLASS_MARKS = "marks are all of one class"
+NO_LABEL = "sample has no label"
+NO_TRUTH = "task has no ground truth of this kind"
+UNKNOWN_TOKEN = "a token has no ground truth"
+TOO_FEW_SEEDS = "fewer than two seeds"
+
+RELATIVE = 1e-12
+"""Numbers that differ by less than this share of their size differ by rounding only."""
+
+
+def is_constant(values: NDArray[np.floating]) -> bool:
+    """Whether a vector has nothing to rank: one distinct number up to rounding."""
+    return bool(np.ptp(values) <= RELATIVE * np.abs(values).max()) if len(values) else True
+
+
+def no_surrogate(explanation: Explanation) -> str | None:
+    """Unsigned scores (norms, attention) predict nothing: fidelity is not defined for them."""
+    return NO_SURROGATE if explanation.surrogate is None else None
+
+
+def too_short(tokens: int, deleted: int) -> str | None:
+    """A deletion must leave at least one token."""
+    return TOO_SHORT if deleted >= tokens else None
+
+
+def no_change(observed: NDArray[np.floating]) -> str | None:
+    """An error relative to the observed change needs a change."""
+    return NO_CHANGE if not np.any(observed) else None
+
+
+def correlation(scores: NDArray[np.floating], weights: NDArray[np.floating]) -> str | None:
+    """A correlation needs two tokens and variation on both sides."""
+    if len(weights) < 2:
+        return TOO_FEW_WEIGHTS
+    if is_constant(weights):
+        return CONSTANT_WEIGHTS
+    return CONSTANT_SCORES if is_constant(scores) else None
+
+
+def detection(marks: NDArray[np.bool_] | None) -> str | None:
+    """AUROC and AUPRC need marked and unmarked tokens. Constant scores are defined there: chance level."""
+    if marks is None:
+        return NO_MARKS
+    return ONE_CLASS_MARKS if marks.all() or not marks.any() else None
+
+
+def everywhere(names: Iterable[str], reason: str) -> Score:
+    """A score that has no value under any of its names."""
+    return Score(undefined=dict.fromkeys(names, reason))
+
+
+def split(results: dict[str, Any]) -> Score:
+    """A Score from names that map to a number or to the reason why there is none."""
+    return Score(
+        values={name: result for name, result in results.items() if not isinstance(result, str)},
+        undefined={name: result for name, result in results.items() if isinstance(result, str)},
+    )
