@@ -17,7 +17,7 @@ PADDING_SHARE = 0.02
 
 def digest(sequence: Ints) -> bytes:
     """A short key of one id sequence."""
-    return hashlib.blake2b(sequence.astype(np.int32).tobytes(), digest_size=16).digest()
+    return hashlib.blake2b(np.asarray(sequence, np.int64).tobytes(), digest_size=16).digest()
 
 
 def pack(lengths: Sequence[int], token_budget: int) -> Iterator[slice]:
