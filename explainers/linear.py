@@ -1,0 +1,64 @@
+"""Additive explanations read off deletions: one at a time, or by least squares on SLALOM-fidel's samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_bench import additive, perturb
+from slalom_bench.registry import explainer
+from slalom_bench.surrogates import LinearSurrogate
+from slalom_bench.types import Explanation, Sample
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Classifier
+
+
+@explainer("leave-one-out", version=1, needs={"queries"}, stochastic=False, family="additive")
+class LeaveOneOut:
+    """F(full) - F(without i) for every position i; n + 1 queries.
+
+    Where a sample's only token may not be removed, its effect cannot be seen and its score is 0.
+    """
+
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        n = len(sample)
+        additive.require_budget("leave-one-out", budget, n + 1, f"the full input and one for each of {n} tokens")
+        keep = np.vstack([np.ones((1, n), np.bool_), ~np.eye(n, dtype=np.bool_)])
+        if n == 1 and not classifier.empty_allowed:
+            keep[1] = True
+        full, *without = classifier.masked_log_odds(sample, keep)
+        scores = full - np.array(without)
+        return Explanation(
+            {"attribution": scores}, "attribution", classifier.target,
+            surrogate=LinearSurrogate.from_full(scores, full),
+        )
+
+
+@explainer("linear-deletion", version=1, needs={"queries"}, stochastic=True, family="additive")
+class LinearDeletion:
+    """Least squares of F on deletion indicators, with the masks of slalom-fidel: the in-distribution additive baseline.
+
+    The intercept is fitted. Positions that the masks never told apart share their effect (least norm).
+    """
+
+    def __init__(self, tie: str = "position", largest: int = 5) -> None:
+        self.tie = tie
+        self.largest = largest
+
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        additive.require_budget("linear-deletion", budget, 2, "a slope and an intercept")
+        keep = perturb.small_deletions(len(sample), budget, rng, self.largest)
+        outputs = classifier.masked_log_odds(sample, keep)
+        feature = additive.features(sample, self.tie)
+        kept = keep.astype(np.float64) @ np.eye(feature.max() + 1)[feature]
+        centre, mean = kept.mean(axis=0), float(outputs.mean())
+        weights, rank = additive.least_squares(kept - centre, outputs - mean)
+        residuals = outputs - mean - (kept - centre) @ weights
+        scores = weights[feature]
+        return Explanation(
+            {"attribution": scores}, "attribution", classifier.target,
+            surrogate=LinearSurrogate(scores, mean - float(centre @ weights)),
+            diagnostics={"mse": float(np.mean(residuals**2)), "rank": rank, "features": len(weights)},
+        )
