@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput, SlalomBenchError
-from slalom_bench.tables import Row
-from slalom_bench.types import Example, TaskData
+from slalom_bench.tables import SUFFIXES, Row
+from slalom_bench.types import TaskData
 
 DATA_VARIABLE = "SLALOM_BENCH_DATA"
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
@@ -108,7 +106,8 @@ def hub_source(repository: str, splits: Sequence[str], revision: str | None = No
         config = datasets.DownloadConfig(max_retries=1)
         try:
             loaded = datasets.load_dataset(repository, revision=revision, download_config=config)
-            return Found(repository, {split: loaded[split].to_list() for split in splits})
+            name = f"{repository}@{revision[:12]}" if revision else repository
+            return Found(name, {split: loaded[split].to_list() for split in splits})
         except Exception as error:
             raise Absent(f"`datasets` could not load it: {type(error).__name__}: {error}") from error
 
@@ -161,35 +160,16 @@ def package_file(distribution: str, file_name: str) -> tuple[Path, str]:
     raise Absent(f"the package {distribution} {found.version} has no file {file_name}")
 
 
-def normalise(text: str) -> str:
-    """The text without line-break markup and with single spaces: what duplicates and the hash split compare."""
-    return " ".join(re.sub(r"<br\s*/?>", " ", text).split())
+def table_files(root: Path, stems: Sequence[str]) -> dict[str, list[Path]]:
+    """The files of each split in a folder, of the first format that has the first of `stems` (shards included)."""
+    for suffix in SUFFIXES:
+        files = {stem: sorted({*root.glob(f"{stem}{suffix}"), *root.glob(f"{stem}-*{suffix}")}) for stem in stems}
+        if files[stems[0]]:
+            return {stem: paths for stem, paths in files.items() if paths}
+    return {}
 
 
-def text_hash(text: str) -> str:
-    """sha256 of the normalised text: the same for every container a review may come in."""
-    return hashlib.sha256(normalise(text).encode()).hexdigest()
-
-
-def distinct(texts: Iterable[tuple[str, int]]) -> dict[str, Example]:
-    """Examples by text hash, in hash order: a fixed shuffle. A text that comes more than once is kept once."""
-    found: dict[str, Example] = {}
-    for digest, text, label in sorted((text_hash(text), text, label) for text, label in texts):
-        found.setdefault(digest, Example(digest[:16], text, label))
-    return found
-
-
-def content_hash(*splits: Iterable[Example]) -> str:
-    """sha256 over texts, labels and marks of each split, sorted: independent of file format and row order."""
-    total = hashlib.sha256()
-    for split in splits:
-        for record in sorted(_records(split)):
-            total.update(record)
-        total.update(b"--")
-    return total.hexdigest()
-
-
-def _records(examples: Iterable[Example]) -> Iterator[bytes]:
-    for example in examples:
-        marks = "" if example.word_marks is None else "".join("01"[mark] for mark in example.word_marks)
-        yield hashlib.sha256("\0".join((example.text, str(example.label), marks)).encode()).digest()
+def file_names(folder: str, files: Mapping[str, Sequence[Path]]) -> str:
+    """A short name of files without machine paths, e.g. `imdb/train.parquet + test.parquet`."""
+    shown = " + ".join(path.name for paths in files.values() for path in paths)
+    return f"{folder}/{shown}" if folder else shown

@@ -44,7 +44,7 @@ def _parquet(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
 
 
 def _csv(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
-    text = _utf8(path)
+    text = read_text(path)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     lines = csv.reader(io.StringIO(text, newline=""))
     rows: list[Row] = []
@@ -64,7 +64,7 @@ def _csv(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
 
 def _jsonl(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
     rows: list[Row] = []
-    for number, line in enumerate(_utf8(path).split("\n"), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -80,7 +80,7 @@ def _jsonl(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
     return list(dict.fromkeys(key for row in rows for key in row)), rows
 
 
-def _utf8(path: Path) -> str:
+def read_text(path: Path) -> str:
     """The decoded file, or an error that says which byte of which line is not UTF-8 and how to convert it."""
     data = path.read_bytes()
     try:
@@ -89,7 +89,7 @@ def _utf8(path: Path) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         raise InvalidInput(
             f"{path.name}: not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}, line {line}; "
-            f"convert it, e.g. `iconv -f WINDOWS-1252 -t UTF-8 {path.name} > utf8.csv`"
+            f"convert it, e.g. `iconv -f WINDOWS-1252 -t UTF-8 {path.name} > utf8_{path.name}`"
         ) from error
 
 
