@@ -1,0 +1,84 @@
+"""The same from Python as from the command line: `slalom_bench.run(...)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.specs import Suite, make_suite
+
+if TYPE_CHECKING:
+    from slalom_bench.progress import Reporter
+    from slalom_bench.runner import Mode, RunResult
+
+DEFAULT_MODEL = "mini-bert"
+
+
+def build_suite(
+    suite: str | None = None,
+    *,
+    task: Sequence[str] = (),
+    model: Sequence[str] = (),
+    explainer: Sequence[str] = (),
+    metric: Sequence[str] = (),
+    budget: Sequence[int] = (),
+    samples: int | None = None,
+    seed: Sequence[int] = (),
+    protocol: str | None = None,
+    removal: str | None = None,
+    max_tokens: int | None = None,
+    scale: str | None = None,
+) -> Suite:
+    """A named suite with overrides, or one made of a task: then every explainer and supported metric is run."""
+    from slalom_bench import registry
+    from slalom_bench.suites import load_suite
+
+    given: dict[str, Any] = {
+        "tasks": tuple(task) or None, "models": tuple(model) or None, "explainers": tuple(explainer) or None,
+        "metrics": tuple(metric) or None, "budgets": tuple(budget) or None, "samples": samples,
+        "seeds": tuple(seed) or None, "protocol": protocol, "removal": removal, "max_tokens": max_tokens,
+    }
+    given = {key: value for key, value in given.items() if value is not None}
+    if suite is not None:
+        return load_suite(suite, scale, **given)
+    if scale is not None:
+        raise InvalidInput("--scale picks a scale of a suite: give --suite too")
+    if not task:
+        raise InvalidInput(f"give --suite ({', '.join(registry.names('suite'))}) or --task")
+    first = task[0].split(":")[0]
+    defaults = {"name": f"custom-{first}", "models": (DEFAULT_MODEL,), "explainers": tuple(registry.names("explainer"))}
+    made = make_suite(**(defaults | given))
+    made.check_names()
+    return made
+
+
+def run(
+    suite: str | Suite | None = None,
+    *,
+    out: str | Path | None = None,
+    mode: Mode = "resume",
+    device: str = "auto",
+    dtype: str = "float32",
+    token_budget: int | None = None,
+    data_dir: str | Path | None = None,
+    reporter: Reporter | None = None,
+    command: list[str] | None = None,
+    model_options: dict[str, Any] | None = None,
+    **what: Any,
+) -> RunResult:
+    """Run a suite (by name, file or object) or `task=["imdb"], model=["mini-bert"], ...` into a run directory.
+
+    Example: `run(task=["imdb"], model=["mini-bert"], explainer=["slalom-fidel"], budget=[500], samples=5)`.
+    """
+    from slalom_bench.models import ModelOptions
+    from slalom_bench.runner import run_suite
+
+    spec = suite if isinstance(suite, Suite) else build_suite(suite, **what)
+    folder = None if data_dir is None else Path(data_dir)
+    options = ModelOptions(device=device, dtype=dtype, data_dir=folder, **(model_options or {}))
+    path = Path("runs") / spec.name if out is None else Path(out)
+    return run_suite(
+        spec, path, options, mode=mode, token_budget=token_budget, reporter=reporter, command=command
+    )

@@ -1,0 +1,57 @@
+"""The command line: commands live in `slalom_bench/commands/`, heavy imports inside them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from slalom_bench import __version__
+from slalom_bench.commands.list import list_command
+from slalom_bench.commands.run import run_command
+from slalom_bench.errors import SlalomBenchError
+
+app = typer.Typer(
+    name="slalom-bench",
+    help="Which token attribution explains a transformer best, and at what cost.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    epilog="Start with: slalom-bench run --suite smoke",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for function in (run_command, list_command):
+    app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"slalom-bench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Which token attribution explains a transformer best, and at what cost."""
+
+
+def main() -> None:
+    """Entry point: user errors are one line and exit code 2, Ctrl-C is 130."""
+    try:
+        app()
+    except SlalomBenchError as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.secho("stopped", fg="yellow", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""`slalom-bench run`: run a suite, show progress, end with tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from slalom_bench.progress import Reporter
+    from slalom_bench.runner import RunResult
+    from slalom_bench.specs import Suite
+
+Several = "May be given several times."
+
+
+def run_command(
+    suite: Annotated[str | None, typer.Option(help="A built-in suite (smoke, imdb, ...) or a TOML file.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help=f"NAME[:key=value,...] or text:FILE. {Several}")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(help=f"NAME[:key=value,...], hf:DIR_OR_ID or openai:MODEL. {Several}")
+    ] = None,
+    explainer: Annotated[list[str] | None, typer.Option(help=f"NAME[:key=value,...]. {Several}")] = None,
+    metric: Annotated[list[str] | None, typer.Option(help=f"NAME[:key=value,...]. {Several}")] = None,
+    budget: Annotated[list[str] | None, typer.Option(help="Model queries per sample; 500,1000 for several.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="How many texts.")] = None,
+    seed: Annotated[list[str] | None, typer.Option(help="0,1,2 for several.")] = None,
+    protocol: Annotated[str | None, typer.Option(help="bench (fair, the default) or paper (as published).")] = None,
+    scale: Annotated[str | None, typer.Option(help="A scale that the suite defines, e.g. paper.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
+    removal: Annotated[str | None, typer.Option(help="delete, mask or pad.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
+    dtype: Annotated[str, typer.Option(help="float32 unless a large model must be smaller.")] = "float32",
+    token_budget: Annotated[int | None, typer.Option(min=1, help="Padded tokens per batch.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; runs/SUITE unless given.")] = None,
+    mode: Annotated[str, typer.Option(help="resume, restart (throw away first) or score-only (no explaining).")] = "resume",
+    train: Annotated[bool, typer.Option(help="Train models that are not there yet.")] = True,
+    base_url: Annotated[str | None, typer.Option(help="Endpoint of openai:MODEL.")] = None,
+    max_requests: Annotated[int | None, typer.Option(min=1, help="Hard cap on requests to an endpoint.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost, compute nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+) -> None:
+    """Run explainers on a task's texts and models, and score them.
+
+    Results are appended to the run directory sample by sample: stop with Ctrl-C or lose power, run the same command
+    again, and it goes on. A second call of a finished run computes nothing.
+
+    Examples:
+
+      slalom-bench run --suite smoke
+
+      slalom-bench run --suite imdb --scale paper --device cuda
+
+      slalom-bench run --task imdb --model mini-bert --explainer slalom-fidel --explainer lime:tie=token
+      --budget 500,1000 --samples 20
+
+      slalom-bench run --task text:reviews.csv,text_column=body --model hf:./my-checkpoint --dry-run
+    """
+    from slalom_bench.api import build_suite, run
+    from slalom_bench.errors import InvalidInput
+    from slalom_bench.models import ModelOptions
+    from slalom_bench.progress import Reporter
+
+    if mode not in ("resume", "restart", "score-only"):
+        raise InvalidInput(f"--mode {mode!r}: one of resume, restart, score-only")
+    spec = build_suite(
+        suite, task=task or (), model=model or (), explainer=explainer or (), metric=metric or (),
+        budget=numbers("--budget", budget), samples=samples, seed=numbers("--seed", seed), protocol=protocol,
+        removal=removal, max_tokens=max_tokens, scale=scale,
+    )
+    reporter = Reporter(show=True)
+    more = {"allow_training": train and not dry_run, "base_url": base_url, "max_requests": max_requests}
+    if dry_run:
+        show_plan(spec, ModelOptions(device=device, dtype=dtype, data_dir=data_dir, **more), reporter, as_json)
+        return
+    result = run(
+        spec, out=out, mode=mode, device=device, dtype=dtype, token_budget=token_budget, data_dir=data_dir,
+        reporter=reporter, model_options=more,
+    )
+    finish(result, reporter, as_json)
+
+
+def numbers(option: str, texts: list[str] | None) -> list[int]:
+    """`500,1000` and repeated options alike."""
+    from slalom_bench.errors import InvalidInput
+
+    parts = [part.strip() for text in texts or [] for part in text.split(",")]
+    for part in parts:
+        if not part.isdecimal():
+            raise InvalidInput(f"{option} {part!r}: whole numbers, separated by commas")
+    return [int(part) for part in parts]
+
+
+def show_plan(suite: Suite, options: Any, reporter: Reporter, as_json: bool) -> None:
+    """The cells, the skips with their reasons, and an upper bound of the cost."""
+    from slalom_bench.plan import make_plan
+    from slalom_bench.runner import load_subjects
+
+    subjects, skips = load_subjects(suite, options, reporter)
+    plan = make_plan(suite, subjects, skips)
+    estimate = plan.estimate()
+    if as_json:
+        cells = [dict(cell.identity) | {"metrics": [use.label for use in cell.metrics]} for cell in plan.cells]
+        typer.echo(json.dumps({"cells": cells, "skips": [vars(skip) for skip in plan.skips], "estimate": estimate}))
+        return
+    for cell in plan.cells:
+        typer.echo(f"{cell.title} · {len(cell.subject.examples)} samples")
+    for skip in plan.skips:
+        typer.echo(f"skip {skip.what}: {skip.reason}")
+    metrics = sorted({use.label for cell in plan.cells for use in cell.metrics})
+    typer.echo(f"metrics: {', '.join(metrics) or 'none'}")
+    typer.echo(
+        f"{estimate['cells']} cells; explaining takes at most {estimate['queries']:,} model queries "
+        f"and {estimate['tokens']:,} tokens; nothing was computed"
+    )
+
+
+def finish(result: RunResult, reporter: Reporter, as_json: bool) -> None:
+    """Tables, what was done, how to go on; the exit code says whether anything failed."""
+    from slalom_bench.summary import print_tables, summary_json
+
+    if as_json:
+        typer.echo(json.dumps(summary_json(result)))
+    else:
+        print_tables(result)
+    for repair in result.repairs:
+        reporter.say(f"repaired {repair}", style="yellow")
+    if not result.explained and not result.scored and not result.interrupted:
+        reporter.say(f"nothing to compute: all {result.reused} samples were there already")
+    else:
+        reporter.say(
+            f"{result.explained} samples explained, {result.scored} scores computed, {result.reused} samples reused"
+        )
+    reporter.say(f"results: {result.path}")
+    if result.failed:
+        reporter.say(f"{result.failed} samples failed; their rows in {result.path} say why", style="red")
+    if result.interrupted:
+        reporter.say("stopped; everything finished so far is kept. Run the same command again to go on.", style="yellow")
+        raise typer.Exit(130)
+    if result.failed:
+        raise typer.Exit(1)

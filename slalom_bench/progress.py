@@ -1,0 +1,79 @@
+"""Showing what happens: bars on a terminal, plain lines elsewhere, nothing when asked to be quiet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+LINE_EVERY = 15.0
+"""Seconds between plain progress lines inside one long cell."""
+
+
+class Reporter:
+    """Progress over cells and samples. `show=False` keeps silent (for `--json` and the Python API)."""
+
+    def __init__(self, show: bool = True) -> None:
+        from rich.console import Console
+
+        self.console = Console(stderr=True, quiet=not show, highlight=False)
+        self._bars: Any = None
+        self._cells: Any = None
+        self._samples: Any = None
+        self._title = ""
+        self._cell_count = 0
+        self._cell_done = 0
+        self._last_line = 0.0
+        self._start = time.monotonic()
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """One line of plain text; nothing in it is read as markup."""
+        self.console.print(text, style=style, markup=False, soft_wrap=True)
+
+    @contextmanager
+    def running(self, cells: int, samples: int) -> Iterator[None]:
+        """Bars (or lines) for a run of so many cells, and so many samples over all of them."""
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._cell_count, self._start = cells, time.monotonic()
+        if not self.console.is_terminal or self.console.quiet:
+            yield
+            return
+        rate = TextColumn("{task.fields[rate]}")
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+        with Progress(*columns, console=self.console, transient=True) as self._bars:
+            self._samples = self._bars.add_task("samples", total=samples, rate="")
+            self._cells = self._bars.add_task("cells", total=cells, rate="")
+            try:
+                yield
+            finally:
+                self._bars = None
+
+    def cell(self, title: str, missing: int, total: int) -> None:
+        """A cell begins, with so many of its samples still to do."""
+        self._title, self._last_line = title, time.monotonic()
+        if self._bars is not None:
+            self._bars.update(self._cells, description=title)
+            self._bars.advance(self._samples, total - missing)
+        else:
+            left = "nothing left to do" if not missing else f"{missing} of {total} samples to do"
+            self.say(f"[{self._cell_done + 1}/{self._cell_count}] {title}: {left}")
+
+    def sample(self, done: int, missing: int) -> None:
+        """One sample of the current cell is done."""
+        if self._bars is not None:
+            self._bars.advance(self._samples)
+            speed = self._bars.tasks[self._samples].speed
+            self._bars.update(self._samples, rate=f"{speed:.2f}/s" if speed else "")
+        elif time.monotonic() - self._last_line > LINE_EVERY:
+            self._last_line = time.monotonic()
+            elapsed = self._last_line - self._start
+            self.say(f"    {self._title}: {done} of {missing} samples, {elapsed:.0f} s since the start")
+
+    def cell_done(self) -> None:
+        self._cell_done += 1
+        if self._bars is not None:
+            self._bars.advance(self._cells)
+
+

@@ -1,0 +1,80 @@
+"""Where a result came from: versions, machine, device, revision, command line."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import slalom_bench
+
+PACKAGES = ("torch", "transformers", "numpy", "scipy", "scikit-learn", "captum", "lime", "shap", "datasets", "tokenizers")
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@cache
+def git_revision() -> dict[str, Any]:
+    """Revision and dirty flag of the checkout the package runs from; nothing for an installed wheel."""
+    folder = Path(slalom_bench.__file__).resolve().parent
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10)
+        return done.stdout.strip()
+
+    try:
+        if Path(git("rev-parse", "--show-toplevel")) != folder.parent:
+            return {"revision": None, "dirty": None}
+        return {"revision": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "-uno"))}
+    except (OSError, subprocess.SubprocessError):
+        return {"revision": None, "dirty": None}
+
+
+def cpu_name() -> str:
+    """The processor as the system names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def device_facts(device: str) -> dict[str, Any]:
+    """Model and count of what the models run on."""
+    import torch
+
+    facts: dict[str, Any] = {"device": device, "threads": torch.get_num_threads()}
+    if device.startswith("cuda"):
+        facts |= {"model": torch.cuda.get_device_name(torch.device(device)), "count": torch.cuda.device_count()}
+    else:
+        facts |= {"model": cpu_name(), "count": os.cpu_count()}
+    return facts
+
+
+def provenance(device: str, command: list[str] | None = None) -> dict[str, Any]:
+    """Everything about this call that is not the data, the model or the seeds, which the cells record."""
+    return {
+        "slalom_bench": slalom_bench.__version__,
+        "git": git_revision(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {package: _version(package) for package in PACKAGES},
+        "machine": device_facts(device),
+        "command": command if command is not None else [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "started": now(),
+    }
