@@ -1,0 +1,145 @@
+"""Kernel SHAP (Lundberg and Lee 2017): shap's coalitions and its regression, with our generator and our batching.
+
+`shap.KernelExplainer` draws from numpy's global random state, which a benchmark of many threads and resumed runs
+cannot share, so coalitions are drawn here by the same rules, and the regression is proven equal to shap's on shap's
+own coalitions (tests/oracles).
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_bench import additive, perturb
+from slalom_bench.registry import explainer
+from slalom_bench.surrogates import LinearSurrogate
+from slalom_bench.types import Bools, Explanation, Floats, Sample
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Classifier
+
+
+def coalitions(players: int, count: int, rng: np.random.Generator) -> tuple[Bools, Floats]:
+    """At most `count` distinct coalitions, neither empty nor full, with their kernel weights (sum 1).
+
+    As in shap: sizes 1, 2, ... with their complements are enumerated while the budget's share for them suffices, the
+    rest are drawn in complementary pairs, sizes by their kernel weight, a repetition counting as weight.
+    """
+    count = min(count, 2**players - 2) if players <= 30 else count
+    sizes = np.arange(1, (players + 1) // 2 if players % 2 else players // 2 + 1)
+    paired = 2 * sizes != players
+    of_size = (players - 1) / (sizes * (players - sizes)) * np.where(paired, 2.0, 1.0)
+    of_size /= of_size.sum()
+    masks, weights, left, full = _enumerated(players, count, sizes, paired, of_size)
+    if full < len(sizes) and left > 0:
+        drawn, repeats = _drawn(players, left, sizes[full:], of_size[full:] / np.where(paired[full:], 2.0, 1.0), rng)
+        masks.append(drawn)
+        weights.append(repeats * (of_size[full:].sum() / repeats.sum()))
+    if not masks:
+        return np.empty((0, players), np.bool_), np.empty(0)
+    return np.vstack(masks), np.concatenate(weights)
+
+
+def _enumerated(
+    players: int, count: int, sizes: np.ndarray, paired: np.ndarray, of_size: Floats
+) -> tuple[list[Bools], list[Floats], int, int]:
+    """Every coalition of the smallest sizes, what is left of the count, and how many sizes are done."""
+    masks: list[Bools] = []
+    weights: list[Floats] = []
+    left, share = count, of_size.copy()
+    for i, size in enumerate(sizes):
+        subsets = comb(players, int(size)) * (2 if paired[i] else 1)
+        if left * share[i] / subsets < 1.0 - 1e-8:
+            return masks, weights, left, i
+        left -= subsets
+        if share[i] < 1.0:
+            share /= 1.0 - share[i]
+        members = np.array(list(combinations(range(players), int(size))))
+        rows = np.zeros((len(members), players), np.bool_)
+        np.put_along_axis(rows, members, True, axis=1)
+        masks += [rows, ~rows] if paired[i] else [rows]
+        weights.append(np.full(subsets, of_size[i] / subsets))
+    return masks, weights, left, len(sizes)
+
+
+def _drawn(
+    players: int, count: int, sizes: np.ndarray, share: Floats, rng: np.random.Generator
+) -> tuple[Bools, Floats]:
+    """`count` distinct coalitions drawn with their complements, and how often each was drawn."""
+    found: dict[bytes, int] = {}
+    rows: list[Bools] = []
+    repeats: list[float] = []
+    tries = 4 * count
+    while len(rows) < count and tries > 0:
+        batch = min(tries, (count - len(rows) + 1) // 2)
+        tries -= batch
+        drawn_sizes = rng.choice(sizes, batch, p=share / share.sum())
+        for mask, size in zip(~perturb.delete_counts(players, drawn_sizes, rng), drawn_sizes, strict=True):
+            key = mask.tobytes()
+            both = 2 * size != players
+            if key in found:
+                first = found[key]
+                repeats[first] += 1
+                if both and first + 1 < len(rows):
+                    repeats[first + 1] += 1
+            elif len(rows) < count:
+                found[key] = len(rows)
+                new = [mask, ~mask][: min(1 + both, count - len(rows))]
+                rows += new
+                repeats += [1.0] * len(new)
+    return np.array(rows), np.array(repeats)
+
+
+def shapley_regression(
+    masks: Bools, weights: Floats, outputs: Floats, full: float, empty: float | None
+) -> tuple[Floats, float, int]:
+    """Values, base value and rank: min sum_S w_S (F(S) - base - sum_{i in S} phi_i)^2 with base + sum phi = F(full).
+
+    The base value is F(empty), as in shap. Where no empty input exists the base is free: only the constraint at the
+    full input is kept. What the coalitions leave undetermined is shared equally.
+    """
+    kept = masks.astype(np.float64)
+    players = masks.shape[1]
+    if empty is None:
+        values, rank = additive.least_squares(1.0 - kept, full - outputs, weights)
+        return values, full - float(values.sum()), rank
+    share = (full - empty) / players
+    deviation, rank = additive.least_squares(
+        kept - kept.mean(axis=1, keepdims=True), outputs - empty - kept.sum(axis=1) * share, weights
+    )
+    return share + deviation, empty, rank + 1
+
+
+@explainer("kernel-shap", version=1, needs={"queries"}, stochastic=True, family="additive")
+class KernelShap:
+    """Kernel SHAP: Shapley values of F under the removal rule, exact where all coalitions fit the budget.
+
+    No feature selection (shap's l1_reg=0). The budget counts the full input and, where it is legal, the empty one.
+    """
+
+    def __init__(self, tie: str = "position") -> None:
+        self.tie = tie
+
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        feature = additive.features(sample, self.tie)
+        players = int(feature.max()) + 1
+        ends = np.ones((1, players), np.bool_)
+        if classifier.empty_allowed:
+            ends = np.vstack([ends, ~ends])
+        minimum = len(ends) + (players > 1)
+        additive.require_budget("kernel-shap", budget, minimum, "full and empty input where legal, and a coalition")
+        masks, weights = coalitions(players, budget - len(ends), rng)
+        outputs = classifier.masked_log_odds(sample, np.vstack([ends, masks])[:, feature])
+        full, empty = float(outputs[0]), float(outputs[1]) if classifier.empty_allowed else None
+        values, base, rank = shapley_regression(masks, weights, outputs[len(ends) :], full, empty)
+        return Explanation(
+            {"attribution": values[feature]}, "attribution", classifier.target,
+            surrogate=LinearSurrogate(additive.shares(values, feature), base),
+            diagnostics={
+                "base": base, "rank": rank, "features": players, "coalitions": len(masks),
+                "exact": players <= 30 and len(masks) == 2**players - 2 and classifier.empty_allowed,
+            },
+        )
