@@ -1,0 +1,58 @@
+"""Help, listing and completion answer without loading torch or transformers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys
+sys.argv = ["slalom-bench", *sys.argv[1:]]
+from slalom_bench.cli import main
+try:
+    main()
+finally:
+    heavy = sorted({"torch", "transformers", "sklearn", "scipy", "pandas", "matplotlib", "datasets"} & set(sys.modules))
+    print("LOADED", heavy, file=sys.stderr)
+"""
+
+
+def call(*words, **more):
+    return subprocess.run([sys.executable, "-c", SCRIPT, *words], capture_output=True, text=True, env={**os.environ, **more})
+
+
+@pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("list",), ("list", "--json"), ("list", "models"), ("--version",)])
+def test_light_commands_stay_light(words):
+    done = call(*words)
+    assert done.returncode == 0, done.stderr
+    assert "LOADED []" in done.stderr
+
+
+def test_completion_stays_light():
+    done = call(_SLALOM_BENCH_COMPLETE="complete_bash", COMP_WORDS="slalom-bench r", COMP_CWORD="1")
+    assert "run" in done.stdout.split()
+    assert "LOADED []" in done.stderr
+
+
+def test_list_json_names_every_registered_thing_with_version_and_needs():
+    from slalom_bench import registry
+
+    found = json.loads(call("list", "--json").stdout)
+    for kind in ("task", "model", "explainer", "metric", "suite"):
+        assert sorted(row["name"] for row in found[f"{kind}s"]) == registry.names(kind)
+        assert all({"version", "needs", "summary", "origin"} <= row.keys() for row in found[f"{kind}s"])
+
+
+def test_help_has_examples():
+    assert "slalom-bench run --suite smoke" in call("run", "--help").stdout
+
+
+def test_unknown_names_are_one_line_and_exit_code_2():
+    done = call("run", "--suite", "smok")
+    assert done.returncode == 2
+    assert "did you mean smoke?" in done.stderr
+    assert "Traceback" not in done.stderr
