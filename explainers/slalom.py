@@ -1,0 +1,195 @@
+"""SLALOM (Leemann et al.): a value and an importance for each token, F(S) = sum_S w_i v_i / sum_S w_i, w = exp(s).
+
+Positions of one token id share their parameters (`tie="token"`, as published) or have their own (`tie="position"`).
+Importances are centred over the distinct tokens (or the positions) that are fitted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slalom_bench import perturb
+from slalom_bench.errors import InvalidInput
+from slalom_bench.registry import explainer
+from slalom_bench.shapley import shapley_values
+from slalom_bench.surrogates import SlalomSurrogate
+from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Classifier
+    from slalom_bench.fits import SlalomFit
+
+
+@dataclass(frozen=True)
+class Features:
+    """What is fitted: the id of each feature, and the feature of each position."""
+
+    ids: Ints
+    of: Ints
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def counts(self, keep: Bools) -> Floats:
+        """How often each feature is kept (m x U)."""
+        if len(self) == len(self.of):
+            return keep.astype(np.float64)
+        return keep.astype(np.float64) @ (self.of[:, None] == np.arange(len(self)))
+
+
+def features(sample: Sample, tie: str) -> Features:
+    """Distinct token ids, or positions."""
+    if tie == "token":
+        ids, of = np.unique(sample.ids, return_inverse=True)
+        return Features(ids, of)
+    if tie == "position":
+        return Features(sample.ids, np.arange(len(sample)))
+    raise InvalidInput(f"tie must be token or position, not {tie!r}")
+
+
+def need(budget: int, least: int, why: str) -> None:
+    if budget < least:
+        raise InvalidInput(f"a budget of {budget} queries; at least {least} are needed: {why}")
+
+
+def slalom_scores(surrogate: SlalomSurrogate) -> dict[str, Floats]:
+    """Every score of a fitted SLALOM, per position; alpha is the softmax over positions, so multiplicity counts.
+
+    `gradient` is alpha_i (v_i - F), the derivative at the full input (equation 65 corrected). `removal` is
+    F(full) - F(without i) = alpha_i (v_i - F) / (1 - alpha_i); a lone token without an anchor has none: 0.
+    """
+    n = len(surrogate)
+    value, importance = surrogate.value, surrogate.importance
+    full = surrogate.predict(np.ones((1, n), np.bool_))[0]
+    others = np.append(importance, [] if surrogate.anchor is None else surrogate.anchor[1])
+    alpha = np.exp(importance - others.max()) / np.exp(others - others.max()).sum()
+    lone = n == 1 and surrogate.anchor is None
+    return {
+        "value": value,
+        "importance": importance,
+        "lin": np.exp(importance) * value,
+        "gradient": alpha * (value - full),
+        "removal": np.zeros(1) if lone else full - surrogate.predict(~np.eye(n, dtype=np.bool_)),
+        "shapley": shapley_values(surrogate),
+    }
+
+
+def explanation(
+    surrogate: SlalomSurrogate, classifier: Classifier, diagnostics: Mapping[str, Any], primary: str = "lin"
+) -> Explanation:
+    """A fitted SLALOM as an explanation of the handle's target."""
+    scores = slalom_scores(surrogate)
+    unsigned = frozenset({"importance"})
+    return Explanation(scores, primary, classifier.target, unsigned, surrogate, diagnostics)
+
+
+def spread(fit: SlalomFit, parts: Features) -> SlalomSurrogate:
+    """The fit's parameters at each position."""
+    return SlalomSurrogate(fit.value[parts.of], fit.importance[parts.of], fit.anchor)
+
+
+def short_sequences(parts: Features, count: int, length: int, rng: np.random.Generator) -> tuple[list[Ints], Floats]:
+    """Sequences of `length` features drawn uniformly with replacement, and their counts (SLALOM-eff's samples)."""
+    drawn = rng.integers(0, len(parts), size=(count, length))
+    cells = (np.arange(count)[:, None] * len(parts) + drawn).ravel()
+    counts = np.bincount(cells, minlength=count * len(parts)).reshape(count, len(parts))
+    return list(parts.ids[drawn]), counts.astype(np.float64)
+
+
+@explainer("slalom-eff", version=1, needs={"queries"}, stochastic=True, family="slalom")
+class SlalomEff:
+    """SLALOM fitted to `budget` short random sequences of the sample's tokens (algorithm 1, n = 2)."""
+
+    def __init__(self, tie: str = "token", length: int = 2) -> None:
+        self.tie = tie
+        self.length = length
+
+    def explain(
+        self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator
+    ) -> Explanation:
+        from slalom_bench.fits import fit_slalom
+
+        if self.length < 1:
+            raise InvalidInput(f"length {self.length}: a sequence needs at least one token")
+        need(budget, 1, "each is one random sequence")
+        parts = features(sample, self.tie)
+        sequences, counts = short_sequences(parts, budget, self.length, rng)
+        fit = fit_slalom(counts, classifier.log_odds(sequences))
+        return explanation(spread(fit, parts), classifier, {**fit.diagnostics(), "features": len(parts)})
+
+
+@explainer("slalom-fidel", version=1, needs={"queries"}, stochastic=True, family="slalom")
+class SlalomFidel:
+    """SLALOM fitted to `budget` deletions of 0 to 5 random positions (algorithm 2), true prediction error minimised."""
+
+    def __init__(self, tie: str = "token") -> None:
+        self.tie = tie
+
+    def explain(
+        self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator
+    ) -> Explanation:
+        from slalom_bench.fits import fit_slalom
+
+        need(budget, 1, "each is one random deletion")
+        keep = perturb.small_deletions(len(sample), budget, rng)
+        parts = features(sample, self.tie)
+        fit = fit_slalom(parts.counts(keep), classifier.masked_log_odds(sample, keep))
+        return explanation(spread(fit, parts), classifier, {**fit.diagnostics(), "features": len(parts)})
+
+
+@explainer("slalom-exact", version=1, needs={"queries"}, stochastic=False, family="slalom")
+class SlalomExact:
+    """SLALOM read off 2U-1 queries of one and two tokens (proposition 5.2, equations 55, 56 and 58 corrected).
+
+    The tokens of largest and smallest value are the references; every other token is paired with the one whose value
+    is further from its own. Where g leaves (0, 1) no importance exists: the token is listed in the diagnostics
+    (`outside`, positions `outside_positions`) and its difference to the reference is set to the smallest (g <= 0) or
+    largest (g >= 1) difference that could be measured, or 0 if none could or the two values are equal.
+    """
+
+    def __init__(self, tie: str = "token") -> None:
+        self.tie = tie
+
+    def explain(
+        self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator
+    ) -> Explanation:
+        parts = features(sample, self.tie)
+        u = len(parts)
+        need(budget, 2 * u - 1, f"2U-1 for the {u} features of this sample")
+        value = classifier.log_odds(list(parts.ids[:, None]))
+        high, low = int(value.argmax()), int(value.argmin())
+        if high == low:  # all values equal: any two tokens
+            high, low = 0, u - 1
+        reference = np.where(np.abs(value - value[high]) >= np.abs(value - value[low]), high, low)
+        reference[[high, low]] = high
+        compared = np.delete(np.arange(u), high)
+        pairs = np.stack([parts.ids[compared], parts.ids[reference[compared]]], axis=1)
+        together = classifier.log_odds(list(pairs)) if u > 1 else np.empty(0)
+        difference, outside = np.zeros(u), np.zeros(u, np.bool_)
+        difference[compared], outside[compared] = differences(
+            together, value[compared], value[reference[compared]]
+        )
+        importance = difference + difference[low] * (reference == low)
+        importance[[high, low]] = difference[[high, low]]
+        importance -= importance.mean()
+        surrogate = SlalomSurrogate(value[parts.of], importance[parts.of])
+        where = np.flatnonzero(outside[parts.of])
+        report = {"features": u, "outside": int(outside.sum()), "outside_positions": where.tolist()}
+        return explanation(surrogate, classifier, report)
+
+
+def differences(together: Floats, own: Floats, reference: Floats) -> tuple[Floats, Bools]:
+    """d = s(tau) - s(ref) = log(g / (1 - g)) of equation 55 (sign corrected), and where g leaves (0, 1)."""
+    gap = own - reference
+    g = np.divide(together - reference, gap, out=np.full(len(gap), np.nan), where=gap != 0)
+    inside = (g > 0) & (g < 1)
+    d = np.zeros(len(gap))
+    d[inside] = np.log(g[inside] / (1 - g[inside]))
+    if inside.any():
+        d[g <= 0] = d[inside].min()
+        d[g >= 1] = d[inside].max()
+    return d, ~inside

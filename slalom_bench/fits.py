@@ -1,0 +1,245 @@
+"""SLALOM fits: minimise the true mean squared prediction error over values and importances, to convergence.
+
+F_i = sum_j c_ij w_j v_j / sum_j c_ij w_j with w = exp(s), for a matrix of token counts c (rows: sequences). Given s, v
+is a ridge least squares solution, so only s is searched (variable projection, Kaufman's form): with v eliminated from
+the Gauss-Newton equations, s makes damped steps until none would lower the objective by more than a relative `tol`.
+
+A row of c is either short (SLALOM-eff) or the whole sample but for a few deletions (SLALOM-fidel). Both are a constant
+row plus a sparse one, so the normal equations cost a few operations per sequence, not U^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.types import Floats
+
+DENSE = 20_000_000
+"""More pairs of tokens in one sequence than this, over all sequences, and dense algebra is cheaper."""
+LARGEST_STEP = 3.0
+"""No importance changes by more than this in one step: far from the optimum, exp() makes longer steps useless."""
+
+COARSE = 1e-2
+"""The tolerance while the noise level, and with it the ridge, is still being found."""
+
+
+@dataclass(frozen=True)
+class SlalomFit:
+    """Fitted values (U, or U x K for K outputs), importances centred over the U tokens, and how the fit ended."""
+
+    value: Floats
+    importance: Floats
+    anchor: tuple[Any, float] | None
+    """(v_0, s_0) of the always-present token, s_0 on the scale of `importance`."""
+    mse: float
+    iterations: int
+    converged: bool
+
+    def diagnostics(self) -> dict[str, Any]:
+        return {"mse": self.mse, "iterations": self.iterations, "converged": self.converged}
+
+
+class Design:
+    """Counts as `base + sparse`, with the products that the normal equations need."""
+
+    def __init__(self, counts: Floats) -> None:
+        from scipy.sparse import csr_array
+
+        most = counts.max(axis=0)
+        self.base = most if np.count_nonzero(counts != most) < np.count_nonzero(counts) else np.zeros_like(most)
+        self.sparse = csr_array(counts - self.base)
+        self.transposed = self.sparse.T.tocsr()
+        self.size = counts.shape[1]
+        degree = np.diff(self.sparse.indptr)
+        self.pairs = self._pairs(degree) if int((degree.astype(np.int64) ** 2).sum()) <= DENSE else None
+        self.counts = counts
+
+    def _pairs(self, degree: NDArray[np.integer]) -> Any:
+        """The operator (U^2 x m) that turns row weights g into the sparse part's Gram matrix R' diag(g) R."""
+        from scipy.sparse import coo_array
+
+        m, u = self.sparse.shape
+        start, column, data = self.sparse.indptr[:-1], self.sparse.indices.astype(np.int64), self.sparse.data
+        row = np.repeat(np.arange(m), degree)
+        left = np.repeat(np.arange(len(column)), degree[row])
+        first = np.cumsum(degree[row]) - degree[row]
+        right = np.arange(len(left)) - first[left] + start[row[left]]
+        entries = data[left] * data[right], (column[left] * u + column[right], row[left])
+        return coo_array(entries, shape=(u * u, m)).tocsr()
+
+    def times(self, x: Floats) -> Floats:
+        """counts @ x."""
+        return self.sparse @ x + self.base @ x
+
+    def adjoint(self, x: Floats) -> Floats:
+        """counts' @ x."""
+        return self.transposed @ x + np.multiply.outer(self.base, x.sum(axis=0))
+
+    def grams(self, weights: Floats) -> Floats:
+        """counts' diag(g) counts for each column g of `weights` (m x q), as (q, U, U)."""
+        q = weights.shape[1]
+        if self.pairs is None:
+            return np.stack([self.counts.T @ (g[:, None] * self.counts) for g in weights.T])
+        out = np.ascontiguousarray((self.pairs @ weights).T).reshape(q, self.size, self.size)
+        if self.base.any():
+            cross = (self.transposed @ weights).T[:, :, None] * self.base
+            out += cross + cross.transpose(0, 2, 1)
+            out += weights.sum(axis=0)[:, None, None] * np.multiply.outer(self.base, self.base)
+        return out
+
+
+class Problem:
+    """The objective: weighted mean squared error plus ridge, as a function of s alone (v eliminated)."""
+
+    def __init__(self, design: Design, targets: Floats, weights: Floats, ridge_v: Floats, ridge_s: Floats) -> None:
+        self.design, self.targets, self.weights = design, targets, weights
+        self.ridge_v, self.ridge_s = ridge_v, ridge_s
+
+    def at(self, s: Floats) -> Point:
+        from scipy.linalg import cho_factor, cho_solve
+
+        w = np.exp(s - s.max())
+        total = self.design.times(w)
+        share = self.weights / total**2
+        gram = self.design.grams(share[:, None])[0] * np.multiply.outer(w, w)
+        gram[np.diag_indices_from(gram)] += self.ridge_v
+        pull = w[:, None] * self.design.adjoint((self.weights / total)[:, None] * self.targets)
+        factor = cho_factor(gram, check_finite=False)
+        v = cho_solve(factor, pull, check_finite=False)
+        predicted = self.design.times(w[:, None] * v) / total[:, None]
+        mse = float(self.weights @ ((predicted - self.targets) ** 2).sum(axis=1))
+        ridge = float(self.ridge_v @ (v**2).sum(axis=1) + self.ridge_s @ s**2)
+        return Point(s, v, w, total, predicted, factor, mse, mse + ridge)
+
+    def resolution(self, at: Point, tol: float) -> float:
+        """The relative decrease worth a step: `tol`, or what rounding lets the objective resolve if that is more."""
+        residual = max(np.sqrt(at.mse), np.finfo(float).tiny)
+        return tol + 1e3 * np.finfo(float).eps * float(np.abs(self.targets).max()) / float(residual)
+
+    def newton(self, at: Point) -> tuple[Floats, Floats]:
+        """Half the gradient of the objective in s, and the Gauss-Newton matrix with v eliminated."""
+        from scipy.linalg import cho_solve
+
+        error = (at.predicted - self.targets) * (self.weights / at.total)[:, None]
+        pulled = at.w[:, None] * self.design.adjoint(np.hstack([error, error * at.predicted]))
+        outputs = at.v.shape[1]
+        gradient = (at.v * pulled[:, :outputs] - pulled[:, outputs:]).sum(axis=1) + self.ridge_s * at.s
+        share = (self.weights / at.total**2)[:, None]
+        squares = (at.predicted**2).sum(axis=1, keepdims=True)
+        grams = self.design.grams(share * np.hstack([np.ones_like(squares), squares, at.predicted]))
+        plain, square, *mixed = grams * np.multiply.outer(at.w, at.w)
+        matrix = square + np.diag(self.ridge_s)
+        for v, cross in zip(at.v.T, mixed, strict=True):
+            half = plain * v - cross
+            matrix += half * v[:, None] - cross * v
+            matrix -= half.T @ cho_solve(at.factor, half, check_finite=False)
+        return gradient, matrix
+
+
+@dataclass(frozen=True)
+class Point:
+    """Everything known at one s."""
+
+    s: Floats
+    v: Floats
+    w: Floats
+    total: Floats
+    predicted: Floats
+    factor: Any
+    mse: float
+    objective: float
+
+
+def minimise(problem: Problem, s: Floats, tol: float, max_iter: int) -> tuple[Point, int, bool]:
+    """Levenberg-Marquardt on s; converged once the undamped step promises less than tol * objective."""
+    at = problem.at(s)
+    damping = -1.0
+    for iteration in range(max_iter):
+        gradient, matrix = problem.newton(at)
+        scale = max(float(np.diag(matrix).max()), np.finfo(float).tiny)
+        enough = problem.resolution(at, tol) * at.objective
+        if gradient @ _damped(matrix, 1e-13 * scale, gradient) <= enough:
+            return at, iteration, True
+        damping, grow = (1e-3 * scale if damping < 0 else damping), 2.0
+        while True:
+            step = _damped(matrix, damping, gradient)
+            step *= min(1.0, LARGEST_STEP / float(np.abs(step).max()))
+            new = problem.at(at.s - step)
+            ratio = (at.objective - new.objective) / float(2 * gradient @ step - step @ matrix @ step)
+            if ratio > 1e-4:
+                break
+            if damping > 1e9 * scale:
+                return at, iteration, False
+            damping, grow = max(damping, 1e-9 * scale) * grow, grow * 2
+        at, damping = new, damping * max(0.1, 1 - (2 * ratio - 1) ** 3)
+    return at, max_iter, False
+
+
+def _damped(matrix: Floats, damping: float, right: Floats) -> Floats:
+    """(matrix + damping I)^-1 right; rounding may leave the matrix slightly indefinite, then with more damping."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    while True:
+        try:
+            damped = matrix + damping * np.eye(len(matrix))
+            return cho_solve(cho_factor(damped, check_finite=False, overwrite_a=True), right, check_finite=False)
+        except LinAlgError:
+            damping *= 10
+
+
+def fit_slalom(
+    counts: ArrayLike,
+    targets: ArrayLike,
+    *,
+    weights: ArrayLike | None = None,
+    anchor: bool = False,
+    ridge_value: float = 1e-9,
+    ridge_importance: float = 1e-3,
+    tol: float = 1e-8,
+    max_iter: int = 200,
+) -> SlalomFit:
+    """Fit SLALOM to log-odds (m, or m x K outputs that share one s) of sequences with these token counts (m x U).
+
+    The ridge draws values to the mean target and importances to 0. It is measured in units of the noise, the fit's own
+    mean squared error: it settles what noisy data leave open and vanishes where the model is a SLALOM. `anchor` adds
+    a token that is present in every sequence, unpenalised. s is centred over the U tokens (not over positions).
+    """
+    counts, outputs, share = _checked(counts, targets, weights, anchor)
+    tokens = counts.shape[1]
+    mean = share @ outputs
+    spread = float(share @ ((outputs - mean) ** 2).sum(axis=1))
+    rounding = 1e-16 * float(share @ (outputs**2).sum(axis=1)) + 1e-30
+    design = Design(np.hstack([counts, np.ones((len(counts), 1))]) if anchor else counts)
+    penalty_v = ridge_value / max(spread, rounding) * np.where(np.arange(tokens + anchor) < tokens, 1.0, 1e-6)
+    penalty_s = ridge_importance * (np.arange(tokens + anchor) < tokens)
+    noise, s, iterations = max(spread, rounding), np.zeros(tokens + anchor), 0
+    settled = False
+    while True:
+        problem = Problem(design, outputs - mean, share, noise * penalty_v, noise * penalty_s)
+        at, more, converged = minimise(problem, s, tol if settled else max(tol, COARSE), max_iter - iterations)
+        s, iterations = at.s, iterations + more
+        if settled or not converged:
+            break
+        settled, noise = max(at.mse, rounding) > 0.5 * noise, max(at.mse, rounding)
+    s = s - s[:tokens].mean()
+    value = at.v + mean if np.ndim(targets) == 2 else at.v[:, 0] + mean[0]
+    anchored = (value[-1] if np.ndim(targets) == 2 else float(value[-1]), float(s[-1])) if anchor else None
+    return SlalomFit(value[:tokens], s[:tokens], anchored, at.mse, iterations, converged)
+
+
+def _checked(
+    counts: ArrayLike, targets: ArrayLike, weights: ArrayLike | None, anchor: bool
+) -> tuple[Floats, Floats, Floats]:
+    """Counts, targets (m x K) and normalised weights in float64, or an error that says what does not fit."""
+    counts, outputs = np.asarray(counts, np.float64), np.asarray(targets, np.float64)
+    if counts.ndim != 2 or not counts.size or outputs.ndim not in (1, 2) or len(outputs) != len(counts):
+        raise InvalidInput(f"counts of shape {counts.shape} for targets {outputs.shape}; expected (m, U) with m >= 1")
+    if not anchor and not counts.any(axis=1).all():
+        raise InvalidInput("SLALOM without an anchor is undefined (0/0) for an empty sequence: drop it or fit one")
+    share = np.ones(len(counts)) if weights is None else np.asarray(weights, np.float64)
+    return counts, outputs.reshape(len(counts), -1), share / share.sum()

@@ -1,0 +1,156 @@
+"""SLALOM fits against parameters that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slalom_bench import fits, perturb
+from slalom_bench.errors import InvalidInput
+from slalom_bench.fits import Design, fit_slalom
+
+
+def slalom(counts: np.ndarray, s: np.ndarray, v: np.ndarray) -> np.ndarray:
+    w = np.exp(s)
+    return (counts @ (w[:, None] * v if v.ndim == 2 else w * v)) / (counts @ w if v.ndim == 1 else (counts @ w)[:, None])
+
+
+def truth(u: int, seed: int, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    s = rng.normal(size=u) * scale
+    return s - s.mean(), 2 * rng.normal(size=u) + 0.7
+
+
+def pairs(u: int, m: int, seed: int) -> np.ndarray:
+    drawn = np.random.default_rng(seed).integers(0, u, (m, 2))
+    return (drawn[:, :, None] == np.arange(u)).sum(axis=1)
+
+
+def deletions(u: int, n: int, m: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    ids = np.concatenate([np.arange(u), rng.integers(0, u, n - u)])
+    return perturb.small_deletions(n, m, rng) @ (ids[:, None] == np.arange(u)).astype(float)
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+def test_pairs_recover_value_and_importance(scale: float) -> None:
+    s, v = truth(40, 1, scale)
+    counts = pairs(40, 2000, 2)
+    fit = fit_slalom(counts, slalom(counts, s, v))
+    assert fit.converged
+    np.testing.assert_allclose(fit.importance, s, atol=1e-5)
+    np.testing.assert_allclose(fit.value, v, atol=1e-5)
+    assert fit.mse < 1e-12
+
+
+def test_deletions_recover_despite_float32_noise() -> None:
+    s, v = truth(12, 3)
+    counts = deletions(12, 20, 1000, 4)
+    noise = 1e-7 * np.random.default_rng(5).normal(size=1000)
+    fit = fit_slalom(counts, slalom(counts, s, v) + noise)
+    assert fit.converged
+    np.testing.assert_allclose(fit.importance, s, atol=1e-4)
+    np.testing.assert_allclose(fit.value, v, atol=1e-4)
+
+
+def test_anchor_is_recovered_with_its_importance() -> None:
+    s, v = truth(11, 6)
+    counts = deletions(11, 15, 1500, 7)
+    full_s, full_v = np.append(s, 1.3), np.append(v, -0.4)
+    targets = slalom(np.hstack([counts, np.ones((1500, 1))]), full_s, full_v)
+    fit = fit_slalom(counts, targets, anchor=True)
+    assert fit.anchor is not None
+    np.testing.assert_allclose([*fit.value, fit.anchor[0]], full_v, atol=1e-4)
+    np.testing.assert_allclose([*fit.importance, fit.anchor[1]], full_s, atol=1e-4)
+    without = fit_slalom(counts, targets)
+    assert without.mse > 100 * fit.mse
+
+
+def test_several_outputs_share_one_importance() -> None:
+    s, _ = truth(15, 8)
+    v = np.random.default_rng(9).normal(size=(15, 3))
+    counts = pairs(15, 600, 10)
+    fit = fit_slalom(counts, slalom(counts, s, v))
+    np.testing.assert_allclose(fit.importance, s, atol=1e-5)
+    np.testing.assert_allclose(fit.value, v, atol=1e-5)
+
+
+def test_noisy_fit_is_a_stationary_point_of_the_squared_error() -> None:
+    s, v = truth(10, 11)
+    counts = pairs(10, 800, 12)
+    targets = slalom(counts, s, v) + 0.3 * np.random.default_rng(13).normal(size=800)
+    fit = fit_slalom(counts, targets, ridge_value=0, ridge_importance=1e-9, tol=1e-13)
+    error = lambda s, v: np.mean((slalom(counts, s, v) - targets) ** 2)  # noqa: E731
+    assert fit.converged
+    assert error(fit.importance, fit.value) == pytest.approx(fit.mse)
+    for j in range(10):
+        step = 1e-5 * np.eye(10)[j]
+        for moved in ((step, 0), (-step, 0), (0, step), (0, -step)):
+            assert error(fit.importance + moved[0], fit.value + moved[1]) >= fit.mse * (1 - 1e-9)
+    assert fit.mse <= error(s, v)
+
+
+def test_weights_equal_repetition() -> None:
+    s, v = truth(6, 14)
+    counts = pairs(6, 60, 15)
+    targets = slalom(counts, s, v) + 0.2 * np.random.default_rng(16).normal(size=60)
+    often = np.random.default_rng(17).integers(1, 4, 60)
+    weighted = fit_slalom(counts, targets, weights=often)
+    repeated = fit_slalom(np.repeat(counts, often, axis=0), np.repeat(targets, often))
+    np.testing.assert_allclose(weighted.value, repeated.value, atol=1e-5)
+    np.testing.assert_allclose(weighted.importance, repeated.importance, atol=1e-5)
+
+
+def test_shifting_and_scaling_targets_moves_only_values() -> None:
+    s, v = truth(8, 18)
+    counts = pairs(8, 200, 19)
+    targets = slalom(counts, s, v) + 0.1 * np.random.default_rng(20).normal(size=200)
+    fit, moved = fit_slalom(counts, targets), fit_slalom(counts, 3 * targets + 5)
+    np.testing.assert_allclose(moved.importance, fit.importance, atol=1e-4)
+    np.testing.assert_allclose(moved.value, 3 * fit.value + 5, atol=1e-3)
+
+
+def test_a_token_never_seen_gets_the_mean_target_and_importance_near_zero() -> None:
+    s, v = truth(6, 21)
+    counts = np.hstack([pairs(6, 300, 22), np.zeros((300, 1))])
+    targets = slalom(counts[:, :6], s, v)
+    fit = fit_slalom(counts, targets)
+    assert fit.value[6] == pytest.approx(targets.mean())
+    np.testing.assert_allclose(fit.importance[:6] - fit.importance[:6].mean(), s, atol=1e-4)
+
+
+def test_constant_targets_and_a_single_token_are_fitted_without_error() -> None:
+    fit = fit_slalom(np.full((5, 1), 2.0), np.full(5, -1.25))
+    assert (fit.converged, fit.importance.tolist(), fit.value.tolist()) == (True, [0.0], [-1.25])
+    flat = fit_slalom(pairs(4, 50, 23), np.full(50, 2.0))
+    np.testing.assert_allclose(flat.value, 2.0)
+    np.testing.assert_allclose(flat.importance, 0.0)
+
+
+@pytest.mark.parametrize("make", [pairs, lambda u, m, seed: deletions(u, u + 9, m, seed)])
+def test_design_products_equal_dense_algebra(make: object) -> None:
+    counts = make(9, 50, 24).astype(float)  # type: ignore[operator]
+    design = Design(counts)
+    rng = np.random.default_rng(25)
+    x, weights = rng.normal(size=9), rng.random((50, 2))
+    np.testing.assert_allclose(design.times(x), counts @ x)
+    np.testing.assert_allclose(design.adjoint(weights), counts.T @ weights)
+    dense = np.stack([counts.T @ np.diag(g) @ counts for g in weights.T])
+    np.testing.assert_allclose(design.grams(weights), dense, atol=1e-12)
+
+
+def test_dense_and_sparse_paths_fit_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    s, v = truth(7, 26)
+    counts = pairs(7, 200, 27)
+    targets = slalom(counts, s, v)
+    sparse = fit_slalom(counts, targets)
+    monkeypatch.setattr(fits, "DENSE", 0)
+    dense = fit_slalom(counts, targets)
+    np.testing.assert_allclose(dense.value, sparse.value, atol=1e-7)
+
+
+def test_bad_input_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"\(3, 2\) for targets \(4,\)"):
+        fit_slalom(np.ones((3, 2)), np.ones(4))
+    with pytest.raises(InvalidInput, match="empty sequence"):
+        fit_slalom(np.array([[1, 0], [0, 0]]), np.ones(2))
