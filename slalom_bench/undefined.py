@@ -17,10 +17,10 @@ NO_SURROGATE = "explainer has no surrogate"
 TOO_SHORT = "text has too few tokens"
 NO_CHANGE = "model output does not change"
 CONSTANT_SCORES = "scores are constant"
-CONSTANT_WEIGHTS = "weights are constant"
-TOO_FEW_WEIGHTS = "fewer than two tokens with a weight"
+CONSTANT_REFERENCE = "reference values are constant"
+TOO_FEW_PAIRS = "fewer than two tokens to compare"
 NO_TRAIN = "task has no labelled training texts"
-TWO_CLASSES_ONLY = "defined for two classes only"
+OTHER_CLASS = "explained class is not the ranked one"
 NO_MARKS = "sample has no human marks"
 ONE_CLASS_MARKS = "marks are all of one class"
 NO_LABEL = "sample has no label"
@@ -52,19 +52,34 @@ def no_change(observed: NDArray[np.floating]) -> str | None:
     return NO_CHANGE if not np.any(observed) else None
 
 
-def correlation(scores: NDArray[np.floating], weights: NDArray[np.floating]) -> str | None:
-    """A correlation needs two tokens and variation on both sides."""
-    if len(weights) < 2:
-        return TOO_FEW_WEIGHTS
-    if is_constant(weights):
-        return CONSTANT_WEIGHTS
+def constant_scores(scores: NDArray[np.floating]) -> str | None:
+    """Constant scores rank nothing."""
     return CONSTANT_SCORES if is_constant(scores) else None
 
 
-def detection(marks: NDArray[np.bool_] | None) -> str | None:
-    """AUROC and AUPRC need marked and unmarked tokens. Constant scores are defined there: chance level."""
-    if marks is None:
-        return NO_MARKS
+def grid(tokens: int, points: int) -> str | None:
+    """A ranking needs two tokens, and a curve one point."""
+    return TOO_SHORT if tokens < 2 or not points else None
+
+
+def direction(towards: int | None, target: int, classes: int) -> str | None:
+    """Scores for one class rank another only where there are two: turned round."""
+    if towards is None:
+        return NO_LABEL
+    return OTHER_CLASS if towards != target and classes > 2 else None
+
+
+def correlation(scores: NDArray[np.floating], reference: NDArray[np.floating]) -> str | None:
+    """A correlation needs two tokens and variation on both sides."""
+    if len(reference) < 2:
+        return TOO_FEW_PAIRS
+    if is_constant(reference):
+        return CONSTANT_REFERENCE
+    return constant_scores(scores)
+
+
+def one_class(marks: NDArray[np.bool_]) -> str | None:
+    """AUROC and AUPRC need marked and unmarked tokens. Constant scores are defined there: they are chance."""
     return ONE_CLASS_MARKS if marks.all() or not marks.any() else None
 
 

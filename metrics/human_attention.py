@@ -1,0 +1,71 @@
+"""Human attention: do scores find the words that people marked (Table 1b)?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_bench import undefined
+from slalom_bench.registry import metric
+from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample, Score
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Classifier
+    from slalom_bench.context import Context
+
+PUNCTUATION = frozenset("!.,;:?")
+
+
+class MarkDetection:
+    """How well scores separate marked from unmarked tokens; |score| for signed kinds.
+
+    paper: distinct tokens only, with the first position's score and the last one's mark, punctuation dropped.
+    """
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        if sample.marks is None:
+            return undefined.everywhere(explanation.scores, undefined.NO_MARKS)
+        positions, marks = np.arange(len(sample)), sample.marks
+        if context.protocol == "paper":
+            positions, marks = distinct_tokens(sample.ids, marks, classifier.tokens.words(sample.ids))
+        if reason := undefined.one_class(marks):
+            return undefined.everywhere(explanation.scores, reason)
+        sizes = {
+            name: values if name in explanation.unsigned else np.abs(values)
+            for name, values in explanation.scores.items()
+        }
+        return Score({name: self.area(marks, values[positions]) for name, values in sizes.items()})
+
+    def area(self, marks: Bools, scores: Floats) -> float:
+        """Area under the curve of this metric, ties counted half."""
+        from sklearn.metrics import roc_auc_score
+
+        return float(roc_auc_score(marks, scores))
+
+
+@metric(
+    "human-attention-auroc", version=1, needs={"marks"}, direction="higher", unit="area", headline="@primary"
+)
+class HumanAttentionAuroc(MarkDetection):
+    """Area under the ROC curve of scores against human marks: 0.5 is chance."""
+
+
+@metric(
+    "human-attention-auprc", version=1, needs={"marks"}, direction="higher", unit="area", headline="@primary"
+)
+class HumanAttentionAuprc(MarkDetection):
+    """Average precision of scores against human marks: the share of marked tokens is chance."""
+
+    def area(self, marks: Bools, scores: Floats) -> float:
+        from sklearn.metrics import average_precision_score
+
+        return float(average_precision_score(marks, scores))
+
+
+def distinct_tokens(ids: Ints, marks: Bools, words: list[str]) -> tuple[Ints, Bools]:
+    """The first position of every distinct token that is no punctuation, and the mark of its last one."""
+    first = np.unique(ids, return_index=True)[1]
+    last = len(ids) - 1 - np.unique(ids[::-1], return_index=True)[1]
+    word = np.array([words[position].strip() not in PUNCTUATION for position in first])
+    return first[word], marks[last[word]]

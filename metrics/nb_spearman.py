@@ -1,0 +1,75 @@
+"""Naive Bayes Spearman: do scores rank tokens as a bag-of-words model of the training texts does (Table 1a)?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_bench import undefined
+from slalom_bench.agreement import spearman
+from slalom_bench.registry import metric
+from slalom_bench.types import Explanation, Floats, Ints, Sample, Score
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Classifier
+    from slalom_bench.context import Context
+
+ALPHA = {"bench": 40.0, "paper": 20.0}
+
+
+@metric("nb-spearman", version=1, needs={"train"}, direction="higher", unit="correlation", headline="@primary")
+class NaiveBayesSpearman:
+    """Spearman correlation of scores with Naive Bayes weights over the distinct tokens that have a weight.
+
+    Unsigned scores are compared with |weight|. A repeated token has the mean of its positions' scores
+    (paper: the first position's, a = 20, weights without class totals).
+    """
+
+    def __init__(self, documents: int | None = 5000, alpha: float | None = None) -> None:
+        """Counts from the first `documents` training texts (None: all); `alpha` is 40, in the paper protocol 20."""
+        self.documents = documents
+        self.alpha = alpha
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        paper = context.protocol == "paper"
+        alpha = ALPHA[context.protocol] if self.alpha is None else self.alpha
+        key = ("nb-spearman", classifier.identity(), context.task.source.content_hash, self.documents)
+        ids, counts = context.once(key, lambda: class_counts(classifier, context, self.documents))
+        weights = naive_bayes_weights(counts, explanation.target, alpha, normalise=not paper)
+        if weights is None:
+            return undefined.everywhere(explanation.scores, undefined.NO_TRAIN)
+        tokens, first, inverse = np.unique(sample.ids, return_index=True, return_inverse=True)
+        places = np.searchsorted(ids, tokens)
+        known = np.take(ids, places, mode="clip") == tokens
+        w = weights[places[known]]
+        results: dict[str, float | str] = {}
+        for name, scores in explanation.scores.items():
+            means = np.bincount(inverse, scores) / np.bincount(inverse)
+            per_token = (scores[first] if paper else means)[known]
+            against = np.abs(w) if name in explanation.unsigned else w
+            results[name] = undefined.correlation(per_token, against) or spearman(per_token, against)
+        return undefined.split(results)
+
+
+def class_counts(classifier: Classifier, context: Context, documents: int | None) -> tuple[Ints, Floats]:
+    """Token ids (sorted) and how often each occurs in every class (ids x classes), in the model's own tokens."""
+    texts = [example for example in context.task.train if example.label is not None][:documents]
+    encoded = [classifier.tokens.encode(example.text)[0] for example in texts]
+    labels = np.repeat([example.label for example in texts], [len(ids) for ids in encoded]).astype(np.int64)
+    ids, inverse = np.unique(np.concatenate([*encoded, np.empty(0, np.int64)]), return_inverse=True)
+    counts = np.zeros((len(ids), len(classifier.class_names)))
+    np.add.at(counts, (inverse, labels), 1.0)
+    return ids, counts
+
+
+def naive_bayes_weights(counts: Floats, target: int, alpha: float, normalise: bool) -> Floats | None:
+    """log((n1+a)/(n0+a)) of the target class against the rest, minus the same of the smoothed class totals."""
+    inside = counts[:, target]
+    outside = counts.sum(axis=1) - inside
+    if not inside.any() or not outside.any():
+        return None
+    weights = np.log((inside + alpha) / (outside + alpha))
+    if normalise:
+        weights -= np.log((inside + alpha).sum() / (outside + alpha).sum())
+    return weights
