@@ -1,0 +1,268 @@
+"""Classifiers that are not pretrained transformers: attention only, TF-IDF, and fully connected."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.torch_backend import TorchBackend
+from slalom_bench.types import Ints
+
+ROWS = 128
+"""Sequences that go through an attention classifier at a time: each is padded to T_max, whatever its length."""
+
+
+class EnglishWords:
+    """Lower-case words and punctuation marks over the vocabulary of a training split, with offsets.
+
+    Unknown words, padding and masked positions are one token, [UNK], as in the attention classifier's paper.
+    """
+
+    pattern = re.compile(r"<br\s*/?>|(\w+(?:'\w+)*|[^\w\s])")
+    suffix: tuple[int, ...] = ()
+    pad_id = 0
+
+    def __init__(self, vocabulary: Sequence[str], *, cls: bool = False) -> None:
+        self.strings = ["[UNK]", *(["[CLS]"] if cls else []), *vocabulary]
+        self.index = {word: i for i, word in enumerate(self.strings)}
+        if len(self.index) < len(self.strings):
+            raise InvalidInput(f"{len(self.strings) - len(self.index)} vocabulary words are used twice")
+        self.prefix: tuple[int, ...] = (1,) if cls else ()
+        self.mask_id: int | None = 0
+
+    @classmethod
+    def split(cls, text: str) -> list[re.Match[str]]:
+        return [match for match in cls.pattern.finditer(text) if match.group(1)]
+
+    @classmethod
+    def vocabulary(cls, texts: Iterable[str], size: int) -> list[str]:
+        """The most frequent words, ties in alphabetical order."""
+        counts = Counter(match.group().lower() for text in texts for match in cls.split(text))
+        return sorted(counts, key=lambda word: (-counts[word], word))[:size]
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    def encode(self, text: str) -> tuple[Ints, Ints | None]:
+        found = self.split(text)
+        ids = np.array([self.index.get(match.group().lower(), 0) for match in found], np.int64)
+        return ids, np.array([match.span() for match in found], np.int64).reshape(-1, 2)
+
+    def words(self, ids: Ints) -> list[str]:
+        return [self.strings[int(i)] for i in ids]
+
+    def decode(self, ids: Ints) -> str:
+        return " ".join(self.words(ids))
+
+    def identity(self) -> str:
+        return f"english words {self.pattern.pattern} {self.strings} {self.prefix}"
+
+
+# ---- the attention classifier (Lopardo et al.) ----
+
+
+def sinusoids(length: int, width: int) -> torch.Tensor:
+    """Fixed positions W_p(t), t = 1..length (equation 3: sine and cosine of t / T_max^(2i/d_e))."""
+    t = torch.arange(1, length + 1, dtype=torch.float64)[:, None]
+    angles = t / float(length) ** (2 * torch.arange(1, width // 2 + 1, dtype=torch.float64) / width)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+class Heads(nn.Module):
+    """Queries, keys and values of every head, without biases (equations 5 to 7)."""
+
+    def __init__(self, width: int, heads: int, d_att: int, d_out: int) -> None:
+        super().__init__()
+        self.query = nn.Parameter(torch.empty(heads, d_att, width).uniform_(-0.1, 0.1))
+        self.key = nn.Parameter(torch.empty(heads, d_att, width).uniform_(-0.1, 0.1))
+        self.value = nn.Parameter(torch.empty(heads, d_out, width).uniform_(-0.1, 0.1))
+
+    def maps(self, states: torch.Tensor) -> torch.Tensor:
+        """Attention of every position to every position (batch x heads x length x length; equation 8)."""
+        q = torch.einsum("btd,kad->bkta", states, self.query)
+        k = torch.einsum("btd,kad->bkta", states, self.key)
+        return (q @ k.transpose(2, 3) / math.sqrt(self.key.shape[1])).softmax(dim=-1)
+
+    def pooled(self, states: torch.Tensor) -> torch.Tensor:
+        """What the first position attends to, in values (batch x heads x d_out; equation 9).
+
+        Keys and values are linear, so they move outside the sums over positions: 60 times less to compute.
+        """
+        q = torch.einsum("bd,kad->bka", states[:, 0], self.query)
+        probe = torch.einsum("bka,kad->bkd", q, self.key) / math.sqrt(self.key.shape[1])
+        attention = (probe @ states.transpose(1, 2)).softmax(dim=-1)
+        return torch.einsum("bkd,kod->bko", attention @ states, self.value)
+
+
+class Mixing(Heads):
+    """A layer below the last one: every position attends, the heads' values side by side are mapped back to d_e."""
+
+    def __init__(self, width: int, heads: int, d_att: int, d_out: int) -> None:
+        super().__init__(width, heads, d_att, d_out)
+        self.out = nn.Parameter(torch.empty(heads, width, d_out).uniform_(-0.1, 0.1))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        q, k, v = (torch.einsum("btd,kad->bkta", states, w) for w in (self.query, self.key, self.value))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        return torch.einsum("bkto,kdo->btd", mixed, self.out)
+
+
+class AttentionNet(nn.Module):
+    """f = 1/K sum over heads of W_l times what [CLS] attends to (equation 1), over T_max positions.
+
+    Empty positions hold the [UNK] embedding (row 0) and are attended to. `layers` above 1 stack attention alone:
+    the paper names six layers but neither skip connections nor non-linearities.
+    """
+
+    def __init__(
+        self, vocabulary: int, *, outputs: int = 1, layers: int = 1, width: int = 128, heads: int = 6, d_att: int = 64,
+        d_out: int = 64, t_max: int = 256,
+    ) -> None:
+        super().__init__()
+        self.words = nn.Embedding(vocabulary, width)
+        self.below = nn.ModuleList(Mixing(width, heads, d_att, d_out) for _ in range(layers - 1))
+        self.last = Heads(width, heads, d_att, d_out)
+        self.head = nn.Parameter(torch.empty(heads, outputs, d_out).uniform_(-0.1, 0.1))
+        self.register_buffer("positions", sinusoids(t_max, width).to(torch.get_default_dtype()), persistent=False)
+
+    def embedded(self, words: torch.Tensor) -> torch.Tensor:
+        """e_t of all T_max positions (equations 2 and 4) from the word embeddings of the first ones."""
+        positions: torch.Tensor = self.positions  # type: ignore[assignment]
+        empty = self.words.weight[0].expand(len(words), len(positions) - words.shape[1], -1)
+        return torch.cat([words, empty], dim=1) + positions
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        states = self.embedded(words)
+        for layer in self.below:
+            states = layer(states)
+        return torch.einsum("bko,kco->bc", self.last.pooled(states), self.head) / len(self.head)
+
+    def attentions(self, words: torch.Tensor) -> torch.Tensor:
+        """The maps of one text's layers (layers x heads x T_max x T_max)."""
+        states, maps = self.embedded(words), []
+        for layer in (*self.below, self.last):
+            maps.append(layer.maps(states)[0])
+            states = layer(states) if isinstance(layer, Mixing) else states
+        return torch.stack(maps)
+
+
+class AttentionBackend(TorchBackend):
+    """The attention classifier. Hidden positions are empty positions: they hold [UNK] and are attended to."""
+
+    module: AttentionNet
+
+    def settings(self) -> str:
+        return f"attention classifier, T_max {self.max_length}"
+
+    def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        return module(inputs["inputs_embeds"] if "inputs_embeds" in inputs else self.module.words(inputs["input_ids"]))
+
+    def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
+        parts = [sequences[i : i + ROWS] for i in range(0, len(sequences), ROWS)]
+        return np.concatenate([super(AttentionBackend, self).logits(part) for part in parts])
+
+    def word_embeddings(self) -> nn.Module:
+        return self.module.words
+
+    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
+        """Cut to the sequence: what is missing of 1 in a row went to empty positions."""
+        n = len(sequence)
+        with torch.inference_mode():
+            return self.module.attentions(self.embed(sequence)[None])[:, :, :n, :n].numpy(force=True)
+
+
+# ---- TF-IDF perceptron (appendix F.5) ----
+
+
+def inverse_document_frequencies(sequences: Sequence[Ints], vocabulary: int) -> NDArray[np.float64]:
+    """log((1 + n)/(1 + df)) + 1 of every id, and 0 for [UNK], which is no feature."""
+    frequencies = np.zeros(vocabulary)
+    for sequence in sequences:
+        frequencies[np.unique(sequence)] += 1
+    idf = np.log((1 + len(sequences)) / (1 + frequencies)) + 1
+    idf[0] = 0.0
+    return idf
+
+
+class TfidfNet(nn.Module):
+    """A three-layer ReLU perceptron on L2-normalised TF-IDF, read from ids without a vocabulary-wide vector."""
+
+    def __init__(self, idf: NDArray[np.float64], outputs: int, hidden: tuple[int, int] = (128, 64)) -> None:
+        super().__init__()
+        self.register_buffer("idf", torch.as_tensor(idf, dtype=torch.get_default_dtype()))
+        self.first = nn.Embedding(len(idf), hidden[0])
+        nn.init.normal_(self.first.weight, std=1 / math.sqrt(hidden[0]))
+        self.bias = nn.Parameter(torch.zeros(hidden[0]))
+        self.drop = nn.Dropout(0.5)
+        self.second = nn.Linear(hidden[0], hidden[1])
+        self.third = nn.Linear(hidden[1], outputs)
+
+    def weights(self, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """The TF-IDF of each position's word, shared out over the positions that hold it."""
+        idf: torch.Tensor = self.idf  # type: ignore[assignment]
+        terms = idf[ids] if mask is None else idf[ids] * mask
+        # the square of a word's count times idf, summed over words, is a sum over pairs of equal positions
+        counts = ((ids[:, :, None] == ids[:, None, :]) * (terms[:, None, :] > 0)).sum(dim=2)
+        norms = (terms.square() * counts).sum(dim=1, keepdim=True).sqrt()
+        return terms / torch.where(norms > 0, norms, 1.0)
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        hidden = torch.einsum("bt,btd->bd", self.weights(ids, mask), self.first(ids)) + self.bias
+        return self.third(self.second(self.drop(hidden.relu())).relu())
+
+
+class TfidfBackend(TorchBackend):
+    """The TF-IDF perceptron: a function of counts, so it has neither embeddings of positions nor attention."""
+
+    capabilities = frozenset({"queries"})
+
+    def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        return module(inputs["input_ids"], mask)
+
+
+# ---- fully connected model of figure 3 ----
+
+
+class SlotNet(nn.Module):
+    """Fixed random embeddings of all positions side by side, one hidden ReLU layer: what learns a linear task.
+
+    [UNK] and free slots are zero.
+    """
+
+    def __init__(
+        self, vocabulary: int, *, outputs: int = 1, slots: int = 32, width: int = 32, hidden: int = 400
+    ) -> None:
+        super().__init__()
+        table = torch.randn(vocabulary, width)
+        table[0] = 0.0
+        self.words = nn.Embedding.from_pretrained(table, freeze=True)
+        self.slots = slots
+        self.first = nn.Linear(slots * width, hidden)
+        self.second = nn.Linear(hidden, outputs)
+
+    def forward(self, words: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        kept = words if mask is None else words * mask[..., None]
+        filled = nn.functional.pad(kept, (0, 0, 0, self.slots - words.shape[1]))
+        return self.second(self.first(filled.flatten(1)).relu())
+
+
+class SlotBackend(TorchBackend):
+    """The fully connected model: gradients with respect to its fixed embeddings, no attention."""
+
+    module: SlotNet
+    capabilities = frozenset({"queries", "gradients"})
+
+    def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        words = inputs["inputs_embeds"] if "inputs_embeds" in inputs else self.module.words(inputs["input_ids"])
+        return module(words, mask)
+
+    def word_embeddings(self) -> nn.Module:
+        return self.module.words

@@ -1,0 +1,249 @@
+"""The attention classifier against its theorems, TF-IDF against scikit-learn, the fully connected model by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from slalom_bench.classifier import Classifier
+from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.nets_classic import (
+    AttentionBackend,
+    AttentionNet,
+    EnglishWords,
+    SlotBackend,
+    SlotNet,
+    TfidfBackend,
+    TfidfNet,
+    inverse_document_frequencies,
+    sinusoids,
+)
+from slalom_bench.types import Example
+
+VOCABULARY = [f"w{i}" for i in range(80)]
+
+
+def attention_net(*, layers: int = 1, double: bool = False, outputs: int = 1, seed: int = 0) -> AttentionNet:
+    torch.manual_seed(seed)
+    net = AttentionNet(len(VOCABULARY) + 2, layers=layers, outputs=outputs)
+    if double:
+        net = net.double()
+        net.positions = sinusoids(256, 128)  # exact, not rounded to float32 first
+    return net.eval()
+
+
+def attention_backend(layers: int = 1, outputs: int = 1) -> AttentionBackend:
+    names = [f"c{i}" for i in range(max(2, outputs))]
+    tokens = EnglishWords(VOCABULARY, cls=True)
+    return AttentionBackend(
+        attention_net(layers=layers, outputs=outputs), tokens, name="attention", class_names=names, max_length=256
+    )
+
+
+def parts(net: AttentionNet, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Equations 2 to 9 of one text, written out head by head from the definitions."""
+    e = net.words(torch.cat([ids, torch.zeros(256 - len(ids), dtype=torch.long)])) + net.positions
+    h = net.words.weight[0] + net.positions
+    q = torch.stack([w @ e[0] for w in net.last.query])
+    g, gh = (
+        torch.stack([torch.exp((x @ w.T) @ query / math.sqrt(64)) for w, query in zip(net.last.key, q, strict=True)])
+        for x in (e, h)
+    )
+    v, vh = (torch.stack([x @ w.T for w in net.last.value]) for x in (e, h))
+    alpha = g / g.sum(dim=1, keepdim=True)
+    return {"e": e, "q": q, "g": g, "gh": gh, "v": v, "vh": vh, "alpha": alpha, "vbar": (alpha[..., None] * v).sum(1)}
+
+
+def test_output_is_the_mean_over_heads_of_equation_1() -> None:
+    net = attention_net(double=True)
+    ids = torch.tensor([1, 5, 9, 5, 70])
+    p = parts(net, ids)
+    expected = sum((net.head[i, 0] @ p["vbar"][i]).item() for i in range(6)) / 6
+    assert net(net.words(ids)[None]).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_positions_follow_equation_3() -> None:
+    table = sinusoids(256, 128)
+    for t, i in ((1, 1), (7, 3), (256, 64)):
+        assert table[t - 1, 2 * i - 2].item() == pytest.approx(math.sin(t / 256 ** (2 * i / 128)), abs=1e-12)
+        assert table[t - 1, 2 * i - 1].item() == pytest.approx(math.cos(t / 256 ** (2 * i / 128)), abs=1e-12)
+
+
+def test_theorem_4_1_gives_the_gradient_everywhere_but_at_cls() -> None:
+    net = attention_net(double=True)
+    ids = torch.tensor([1, *np.random.default_rng(0).integers(2, 82, 40)])
+    words = net.words(ids).detach()[None].requires_grad_(True)
+    (gradient,) = torch.autograd.grad(net(words).sum(), words)
+    p = parts(net, ids)
+    formula = torch.zeros(41, 128, dtype=torch.float64)
+    for i in range(6):
+        w_l, alpha = net.head[i, 0], p["alpha"][i, :41, None]
+        first = alpha * (net.last.value[i].T @ w_l)
+        gap = (p["v"][i, :41] - p["vbar"][i]) @ w_l
+        formula += (first + alpha / math.sqrt(64) * gap[:, None] * (net.last.key[i].T @ p["q"][i])) / 6
+    error = (gradient[0] - formula).abs().amax(dim=1)
+    assert error[1:].max() < 1e-12
+    assert gradient.abs().max() > 1e-4
+    assert error[0] > 1e-6  # the query depends on [CLS] too, which the theorem leaves out
+
+
+def lime_coefficients(net: AttentionNet, ids: torch.Tensor, count: int, rng: np.random.Generator) -> np.ndarray:
+    """LIME by hand over distinct words: 1..d of them replaced by [UNK], cosine weights of width 25, ridge 1."""
+    d = len(ids) - 1
+    removed = rng.random((count, d)).argsort(1).argsort(1) < rng.integers(1, d + 1, count)[:, None]
+    removed[0] = False
+    z = 1.0 - removed
+    content = np.where(removed, 0, ids[1:].numpy())
+    rows = torch.from_numpy(np.concatenate([np.full((count, 1), 1), content], axis=1))
+    with torch.no_grad():
+        y = torch.cat([net(net.words(part))[:, 0] for part in rows.split(500)]).numpy()
+    distance = 100 * (1 - np.sqrt(z.mean(axis=1)))  # cosine distance from the row of ones
+    weight = np.exp(-(distance**2) / 25**2) ** 0.5
+    centred_z, centred_y = z - np.average(z, 0, weight), y - np.average(y, weights=weight)
+    gram = (centred_z * weight[:, None]).T @ centred_z + np.eye(d)
+    return np.linalg.solve(gram, (centred_z * weight[:, None]).T @ centred_y)
+
+
+def test_corrected_theorem_5_1_is_the_limit_of_lime_and_the_printed_one_is_not() -> None:
+    """Factor 1 instead of 3/2, and the change of the softmax denominator kept (methods.md, section 5)."""
+    net = attention_net(double=True)
+    rng = np.random.default_rng(1)
+    ids = torch.from_numpy(np.concatenate([[1], 2 + rng.permutation(80)[:60]]))
+    lime = lime_coefficients(net, ids, 4000, rng)
+    p = {name: value.detach() for name, value in parts(net, ids).items()}
+    alpha_h = p["gh"] / p["gh"].sum(dim=1, keepdim=True)
+    printed, corrected = np.zeros(60), np.zeros(60)
+    for i in range(6):
+        w_l, where = net.head[i, 0].detach(), slice(1, 61)
+        value, value_h = p["v"][i, where] @ w_l, p["vh"][i, where] @ w_l
+        printed += (1.5 / 6) * (p["alpha"][i, where] * value - alpha_h[i, where] * value_h).numpy()
+        mean = p["vbar"][i] @ w_l
+        change = p["g"][i, where] * (value - mean) - p["gh"][i, where] * (value_h - mean)
+        corrected += (change / p["g"][i].sum()).numpy() / 6
+    off_printed, off_corrected = (np.linalg.norm(b - lime) / np.linalg.norm(lime) for b in (printed, corrected))
+    assert off_corrected < 0.15
+    assert off_printed > 2 * off_corrected
+    assert np.corrcoef(corrected, lime)[0, 1] > max(0.99, np.corrcoef(printed, lime)[0, 1])
+
+
+@pytest.mark.parametrize("layers", [1, 6])
+def test_empty_positions_are_padding_and_batches_change_nothing(layers: int) -> None:
+    backend = attention_backend(layers)
+    short = np.array([1, 7, 8, 9])
+    trailing = np.concatenate([short, [-1, -1, 0]])  # hidden, hidden, [UNK]
+    alone = backend.logits([short])
+    assert backend.logits([trailing]) == pytest.approx(alone, abs=1e-6)
+    longer = np.concatenate([[1], np.arange(2, 60)])
+    mixed = backend.logits([longer, short, np.array([1]), trailing])
+    assert mixed[1] == pytest.approx(alone[0], abs=1e-6)
+    assert mixed[0] == pytest.approx(backend.logits([longer])[0], abs=1e-6)
+    assert abs(mixed[0, 1] - mixed[1, 1]) > 1e-4
+
+
+@pytest.mark.parametrize("layers", [1, 6])
+def test_attention_maps_and_gradients_through_the_handle(layers: int) -> None:
+    classifier = Classifier(attention_backend(layers))
+    sample = classifier.encode(Example("a", "W3 w4 w4, unknown w9"))
+    assert sample.ids.tolist() == [5, 6, 6, 0, 0, 11]
+    maps = classifier.attentions(sample)
+    assert maps.shape == (layers, 6, 7, 7)
+    assert classifier.read_position(sample) == 0
+    assert maps.min() > 0
+    assert maps.sum(axis=-1).max() < 1  # the rest went to 249 empty positions
+    value, gradient = classifier.gradients(classifier.embed(sample)[None])
+    assert value == pytest.approx(classifier.log_odds([sample.ids]), abs=1e-6)
+    assert gradient.shape == (1, 7, 128)
+    words = classifier.embed(sample).double()
+    net = attention_net(layers=layers, double=True)
+    step = torch.zeros_like(words)
+    step[2] = 1e-4
+    with torch.no_grad():
+        slope = float(net((words + step)[None]) - net((words - step)[None])) / 2e-4
+    assert float(gradient[0, 2].sum()) == pytest.approx(slope, rel=1e-3, abs=1e-6)
+
+
+def test_cls_row_of_the_maps_is_what_the_output_uses() -> None:
+    net = attention_net(double=True)
+    ids = torch.tensor([1, 5, 9])
+    maps = net.attentions(net.words(ids)[None])[0]
+    assert torch.allclose(maps[:, 0], parts(net, ids)["alpha"], atol=1e-12)
+
+
+def test_more_than_two_classes_and_too_long_texts() -> None:
+    classifier = Classifier(attention_backend(outputs=3))
+    assert classifier.logits([np.array([5, 6])]).shape == (1, 3)
+    assert classifier.max_content == 255
+    with pytest.raises(InvalidInput, match="takes 256"):
+        classifier.logits([np.full(256, 5)])
+
+
+def test_words_have_offsets_and_line_breaks_are_no_words() -> None:
+    tokens = EnglishWords(["it's", "fine", "."])
+    ids, offsets = tokens.encode("It's<br /><br />FINE, no.")
+    assert tokens.words(ids) == ["it's", "fine", "[UNK]", "[UNK]", "."]
+    assert offsets is not None
+    assert ["It's<br /><br />FINE, no."[a:b] for a, b in offsets] == ["It's", "FINE", ",", "no", "."]
+    assert EnglishWords.vocabulary(["b a a", "c b"], 2) == ["a", "b"]
+
+
+TEXTS = ["good good film", "bad film", "a good one a", "film film film bad", "a"]
+
+
+def tfidf_backend(outputs: int = 2) -> TfidfBackend:
+    torch.manual_seed(0)
+    tokens = EnglishWords(["good", "bad", "film", "a", "one"])
+    idf = inverse_document_frequencies([tokens.encode(text)[0] for text in TEXTS], len(tokens))
+    return TfidfBackend(
+        TfidfNet(idf, outputs).eval(), tokens, name="tfidf", class_names=("negative", "positive"), max_length=None
+    )
+
+
+def test_tfidf_equals_scikit_learn() -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    backend = tfidf_backend()
+    words = ["good", "bad", "film", "a", "one"]
+    expected = TfidfVectorizer(vocabulary=words, token_pattern=r"\w+").fit(TEXTS)
+    for text in [*TEXTS, "good one unknown bad bad", "unknown"]:
+        ids = torch.from_numpy(backend.tokens.encode(text)[0])[None]
+        weights = backend.module.weights(ids, None)[0]  # type: ignore[operator]
+        dense = np.zeros(6)
+        np.add.at(dense, ids[0].numpy(), weights.numpy())
+        assert dense[1:] == pytest.approx(expected.transform([text]).toarray()[0], abs=1e-6)
+
+
+def test_tfidf_ignores_order_padding_and_unknown_words_and_has_no_gradients() -> None:
+    classifier = Classifier(tfidf_backend())
+    a, b = np.array([1, 1, 3, 4]), np.array([3, 1, 0, 4, 1])
+    together = classifier.log_odds([a, b, np.array([2, 3, 4, 5, 1, 2])])
+    assert together[0] == pytest.approx(together[1], abs=1e-6)
+    assert classifier.backend.logits([np.array([1, -1, 1, 3, 4])])[0] == pytest.approx(
+        classifier.backend.logits([a])[0], abs=1e-6
+    )
+    assert abs(together[0] - together[2]) > 1e-4
+    with pytest.raises(Unsupported, match="gradients"):
+        classifier.embed(classifier.encode(Example("a", "good film")))
+
+
+def slot_backend() -> SlotBackend:
+    torch.manual_seed(0)
+    tokens = EnglishWords(["the", "perfect"])
+    return SlotBackend(SlotNet(3, slots=8).eval(), tokens, name="fc", class_names=("n", "p"), max_length=8)
+
+
+def test_slots_are_positions_and_free_slots_are_zero() -> None:
+    backend = slot_backend()
+    net = backend.module
+    filled = torch.cat([net.words.weight[1], net.words.weight[2], torch.zeros(6 * 32)])
+    with torch.no_grad():
+        expected = float(net.second((net.first.weight @ filled + net.first.bias).relu()))
+    assert backend.logits([np.array([1, 2])])[0].tolist() == pytest.approx([0.0, expected], abs=1e-5)
+    batch = backend.logits([np.array([1, 2, 1, 1]), np.array([1, 2, 0]), np.array([1, 2, -1])])
+    assert batch[1:, 1] == pytest.approx([expected, expected], abs=1e-5)
+    classifier = Classifier(backend)
+    sample = classifier.encode(Example("a", "the perfect"))
+    value, _ = classifier.gradients(classifier.embed(sample)[None])
+    assert value == pytest.approx([expected], abs=1e-5)
