@@ -109,7 +109,8 @@ class WordTokens:
             raise InvalidInput(f"vocabulary words used twice: {sorted(repeated)}")
         self.strings = [*specials, *vocabulary]
         self.index = {word: i for i, word in enumerate(self.strings)}
-        self.pad_id, self.unk_id, self.mask_id = 0, 1, 2
+        self.pad_id, self.unk_id = 0, 1
+        self.mask_id: int | None = 2
         self.prefix = tuple(self.index[word] for word in prefix)
         self.suffix = tuple(self.index[word] for word in suffix)
 
