@@ -12,7 +12,7 @@ from slalom_bench.fits import Design, fit_slalom
 
 def slalom(counts: np.ndarray, s: np.ndarray, v: np.ndarray) -> np.ndarray:
     w = np.exp(s)
-    return (counts @ (w[:, None] * v if v.ndim == 2 else w * v)) / (counts @ w if v.ndim == 1 else (counts @ w)[:, None])
+    return ((counts @ (w * v.T).T).T / (counts @ w)).T
 
 
 def truth(u: int, seed: int, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:

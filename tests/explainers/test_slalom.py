@@ -35,7 +35,8 @@ def repeated_sample(handle: Classifier) -> Sample:
 
 
 @pytest.mark.parametrize(
-    ("explainer", "budget"), [(SlalomEff(), 800), (SlalomFidel(), 1500), (SlalomExact(), 27), (SlalomEff(length=3), 800)]
+    ("explainer", "budget"),
+    [(SlalomEff(), 800), (SlalomFidel(), 1500), (SlalomExact(), 27), (SlalomEff(length=3), 800)],
 )
 def test_a_slalom_transformer_is_recovered(
     explainer: SlalomEff | SlalomFidel | SlalomExact, budget: int, handle: Classifier,
