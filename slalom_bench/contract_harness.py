@@ -1,0 +1,86 @@
+"""How the contract runs an explainer: its own copy of a model every time, counted and seeded as in a benchmark run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from slalom_bench import contract_models as models
+from slalom_bench.classifier import Classifier
+from slalom_bench.context import generator
+from slalom_bench.contract import Subject
+from slalom_bench.errors import Unsupported
+from slalom_bench.torch_backend import TorchBackend
+from slalom_bench.types import Cost, Example, Explanation, Floats, Sample
+
+BUDGET = 300
+LENGTH = 12
+
+Make = Callable[[], TorchBackend]
+
+
+class Violation(Exception):
+    """The rule does not hold; the message is the measured fact."""
+
+
+class Skip(Exception):
+    """The rule does not apply; the message is the reason."""
+
+
+def handle(make: Make = models.random_bert, **options: Any) -> Classifier:
+    return Classifier(models.copy_of(make), **options)
+
+
+def text(length: int = LENGTH, name: str = "text") -> Example:
+    return models.random_example(name, length)
+
+
+def run(
+    subject: Subject, classifier: Classifier, example: Example, *, seed: int = 0, budget: int = BUDGET
+) -> tuple[Explanation, Cost, Sample]:
+    """One explanation, as the runner would make it."""
+    if subject.instance is None:
+        raise Violation(f"cannot be built without arguments ({subject.problem})")
+    sample = classifier.encode(example)
+    with classifier.work(budget) as cost:
+        explanation = subject.instance.explain(classifier, sample, budget, generator(seed, "explain", example.id))
+    if not isinstance(explanation, Explanation):
+        raise Violation(f"returned a {type(explanation).__name__}, not an Explanation")
+    return explanation, cost, sample
+
+
+def explained(subject: Subject, *, seed: int = 0, make: Make = models.random_bert, **options: Any) -> Explanation:
+    return run(subject, handle(make, **options), text(), seed=seed)[0]
+
+
+def supported(subject: Subject, *makes: Make) -> Iterator[tuple[Make, Classifier]]:
+    """Those of the models that the explainer takes; one that none of them suits breaks the contract."""
+    refusals = []
+    for make in makes:
+        classifier = handle(make)
+        try:
+            run(subject, classifier, text(2))
+        except Unsupported as error:
+            refusals.append(f"{classifier.name}: {error}")
+            continue
+        yield make, handle(make)
+    if len(refusals) == len(makes):
+        raise Violation("supports none of the test models (" + "; ".join(refusals) + ")")
+
+
+def same_bits(a: Explanation, b: Explanation) -> bool:
+    return a.scores.keys() == b.scores.keys() and all(np.array_equal(a.scores[k], b.scores[k]) for k in a.scores)
+
+
+def distance(a: Mapping[str, Floats], b: Mapping[str, Floats]) -> tuple[float, str]:
+    """The largest difference relative to the largest entry of its score, and that score's name."""
+    found = [(float(np.abs(a[k] - b[k]).max() / max(np.abs(a[k]).max(), 1e-12)), k) for k in a]
+    return max(found)
+
+
+def require_reproducible(subject: Subject) -> None:
+    """Where one seed does not even repeat itself, a comparison of two runs says nothing more."""
+    if not same_bits(explained(subject), explained(subject)):
+        raise Skip("two runs with one seed differ already (see same-seed)")
