@@ -15,18 +15,23 @@ SUFFIXES = (".parquet", ".csv", ".jsonl")
 Row = dict[str, Any]
 
 
-def read_rows(path: Path, columns: Sequence[str] = ()) -> list[Row]:
-    """The rows of a file as dictionaries, with at least `columns`; missing ones are named with those there."""
+def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[Row]:
+    """The rows of a file with at least `columns` (missing ones are named with those there) and `optional` if there."""
     if not path.is_file():
         raise InvalidInput(f"no such file: {path}")
     readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
     if path.suffix.lower() not in readers:
         raise InvalidInput(f"{path.name}: cannot read this kind of file; it must be one of {', '.join(readers)}")
-    present, rows = readers[path.suffix.lower()](path, columns)
+    present, rows = readers[path.suffix.lower()](path, (*columns, *optional))
     if not rows:
         raise InvalidInput(f"{path.name}: the file has no rows")
     if missing := [column for column in columns if column not in present]:
         raise InvalidInput(f"{path.name}: no column {', '.join(map(repr, missing))}; it has: {', '.join(present)}")
+    if repeated := [column for column in columns if present.count(column) > 1]:
+        raise InvalidInput(f"{path.name}: more than one column {repeated[0]!r}; rename one of them")
+    for number, row in enumerate(rows, 1):
+        if missing := [column for column in columns if column not in row]:
+            raise InvalidInput(f"{path.name}: row {number} has no {', '.join(map(repr, missing))}; it has: {list(row)}")
     return rows
 
 
@@ -37,8 +42,8 @@ def _parquet(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
     try:
         file = pq.ParquetFile(path)
         present = file.schema_arrow.names
-        wanted = [column for column in columns if column in present] if columns else None
-        return present, file.read(columns=wanted).to_pylist()
+        wanted = [column for column in columns if column in present]
+        return present, file.read(columns=wanted or None).to_pylist()
     except (pa.ArrowException, OSError) as error:
         raise InvalidInput(f"{path.name}: not a readable parquet file: {error}") from error
 
@@ -73,9 +78,6 @@ def _jsonl(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
             raise InvalidInput(f"{path.name}: line {number} is not JSON: {error}") from error
         if not isinstance(row, dict):
             raise InvalidInput(f"{path.name}: line {number} is a JSON {type(row).__name__}, not an object")
-        if missing := [column for column in columns if column not in row]:
-            there = ", ".join(row) or "nothing"
-            raise InvalidInput(f"{path.name}: line {number} has no {', '.join(map(repr, missing))}; it has: {there}")
         rows.append(row)
     return list(dict.fromkeys(key for row in rows for key in row)), rows
 
@@ -95,14 +97,20 @@ def read_text(path: Path) -> str:
 
 def parse_label(value: Any, class_names: Sequence[str], where: str) -> int:
     """A class index from a class name or an index; anything else is refused with the classes named."""
-    text = str(value).strip()
+    text = str(int(value) if isinstance(value, bool) else value).strip()
     if text in class_names:
         return class_names.index(text)
-    try:
-        index = int(float(text)) if float(text).is_integer() else -1
-    except (ValueError, OverflowError):
-        index = -1
-    if isinstance(value, bool) or not 0 <= index < len(class_names):
+    index = as_integer(text)
+    if index is None or not 0 <= index < len(class_names):
         known = ", ".join(f"{i} ({name})" for i, name in enumerate(class_names))
         raise InvalidInput(f"{where}: label {value!r} is outside the classes {known}")
     return index
+
+
+def as_integer(value: Any) -> int | None:
+    """The integer that a cell spells (3, "3", 3.0), else None."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return int(number) if number.is_integer() else None

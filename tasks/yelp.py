@@ -40,7 +40,7 @@ class Yelp:
     """
 
     remedies = (
-        "point --data-dir or SLALOM_BENCH_DATA at a folder with yelp/yelp_polarity.parquet, or yelp/train and yelp/test "
+        "point --data-dir or SLALOM_BENCH_DATA at a folder with yelp/yelp_polarity, or yelp/train and yelp/test "
         "(.parquet, .csv, .jsonl; columns text, label)",
         "connect to the hub, with HF_HUB_OFFLINE and HF_DATASETS_OFFLINE unset",
     )
@@ -243,7 +243,7 @@ def _difference(spans: list[str], words: list[str]) -> str:
 
 
 def _training(data_dir: Path | None, hat: set[str]) -> tuple[tuple[Example, ...], str]:
-    """All Yelp reviews of the same directory but those of HAT. Never the hub: a run's identity must not depend on it."""
+    """All Yelp reviews of the same directory but those of HAT; never the hub, whose state would change the hash."""
     try:
         found = _read_yelp(data_dir)
     except Absent:
