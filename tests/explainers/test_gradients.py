@@ -1,0 +1,135 @@
+"""Gradient explainers against gradients derived by hand: a bag of words, and a transformer that is a SLALOM."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from slalom_bench import registry
+from slalom_bench.classifier import Classifier
+from slalom_bench.closed_forms import bag_of_words, slalom_transformer
+from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.explainers.gradients import GradAvg, GradL1, GradL2, GradXInput, IntegratedGradients
+from slalom_bench.testing import random_backend
+from slalom_bench.types import Example, Explanation, Sample
+
+WEIGHTS = {"good": 1.5, "bad": -2.0, "the": 0.0, "fine": 0.25}
+TEXT = "the good good bad fine the bad good"
+VALUE = {"a": 1.0, "b": -2.0, "c": 6.0, "d": 0.5}
+IMPORTANCE = {"a": 0.3, "b": 1.0, "c": -0.5, "d": 0.0}
+
+
+def explain(explainer, classifier: Classifier, sample: Sample, budget: int = 100) -> tuple[Explanation, np.ndarray]:
+    with classifier.work(budget):
+        result = explainer.explain(classifier, sample, budget, np.random.default_rng(0))
+    return result, result.scores["attribution"]
+
+
+@pytest.mark.parametrize("specials", [False, True])
+@pytest.mark.parametrize("explainer", [GradXInput(), IntegratedGradients()])
+def test_an_additive_model_gets_its_coefficients(explainer, specials):
+    classifier = Classifier(bag_of_words(WEIGHTS, bias=0.7, specials=specials))
+    sample = classifier.encode(Example("a", TEXT))
+    result, scores = explain(explainer, classifier, sample)
+    np.testing.assert_allclose(scores, [WEIGHTS[w] for w in TEXT.split()], atol=1e-5)
+    keep = np.random.default_rng(0).random((20, len(sample))) < 0.5
+    keep[:, 0] = True
+    np.testing.assert_allclose(result.surrogate.predict(keep), classifier.masked_log_odds(sample, keep), atol=1e-5)
+
+
+def test_hand_derived_gradient_of_a_slalom():
+    """dF/ds_i = alpha_i (v_i - F), dF/dv_i = alpha_i; the third component passes straight through at position 0."""
+    classifier = Classifier(slalom_transformer(VALUE, IMPORTANCE))
+    words = ["c", "a", "b", "b", "d"]
+    s, v = (np.array([table[w] for w in words]) for table in (IMPORTANCE, VALUE))
+    alpha = np.exp(s) / np.exp(s).sum()
+    f = alpha @ v
+    gradient = np.stack([alpha * (v - f), alpha, np.eye(5)[0]], axis=1)
+    sample = classifier.encode(Example("a", " ".join(words)))
+    expected = {
+        GradAvg: gradient.mean(axis=1),
+        GradL1: np.abs(gradient).sum(axis=1),
+        GradL2: np.sqrt((gradient**2).sum(axis=1)),
+        GradXInput: s * gradient[:, 0] + v * gradient[:, 1],
+    }
+    for kind, truth in expected.items():
+        result, scores = explain(kind(), classifier, sample, budget=1)
+        np.testing.assert_allclose(scores, truth, atol=1e-5)
+        assert not result.diagnostics.get("cancelled")
+        unsigned = kind in (GradL1, GradL2)
+        assert (result.surrogate is None) == unsigned == bool(result.unsigned)
+        if not unsigned:
+            assert result.surrogate.predict(np.ones((1, 5), np.bool_)) == pytest.approx([f], abs=1e-5)
+
+
+def test_integrated_gradients_by_hand():
+    # with equal importances F(a x) = a mean(v): the path is straight and every attribution is v_i / n
+    classifier = Classifier(slalom_transformer(VALUE, dict.fromkeys(VALUE, 0.0)))
+    result, scores = explain(IntegratedGradients(steps=5), classifier, classifier.encode(Example("a", "a b c d")))
+    np.testing.assert_allclose(scores, np.array(list(VALUE.values())) / 4, atol=1e-5)
+    assert result.diagnostics["completeness_gap"] == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize("baseline", ["zero", "pad", "mask"])
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "gpt2"])
+def test_completeness(architecture, baseline):
+    """Scores sum to F(x) - F(baseline); for pad and mask the baseline is an input that can be asked for."""
+    classifier = Classifier(random_backend(architecture, scale=3.0))
+    sample = Sample("a", np.random.default_rng(1).integers(5, 60, 12))
+    result, scores = explain(IntegratedGradients(steps=300, baseline=baseline), classifier, sample, 400)
+    change = result.diagnostics["change"]
+    assert abs(change) > 1e-3
+    assert scores.sum() == pytest.approx(change, abs=0.02 * abs(change))
+    assert result.diagnostics["completeness_gap"] == pytest.approx(scores.sum() - change)
+    if baseline != "zero":
+        token = classifier.tokens.pad_id if baseline == "pad" else classifier.tokens.mask_id
+        full, base = classifier.log_odds([sample.ids, np.full(12, token)])
+        assert change == pytest.approx(full - base, abs=1e-5)
+
+
+def test_steps_follow_the_budget_and_every_step_is_counted():
+    classifier = Classifier(random_backend("bert"))
+    sample = Sample("a", np.arange(5, 15))
+    with classifier.work(10) as cost:
+        result = IntegratedGradients().explain(classifier, sample, 10, np.random.default_rng(0))
+    assert (result.diagnostics["steps"], cost.queries, cost.backwards) == (8, 10, 8)
+    with pytest.raises(InvalidInput, match="at least 3"):
+        explain(IntegratedGradients(), classifier, sample, 2)
+
+
+def test_a_batch_of_any_size_gives_the_same_scores():
+    sample = Sample("a", np.arange(5, 25))
+    scores = [
+        explain(IntegratedGradients(), Classifier(random_backend("bert"), token_budget=budget), sample)[1]
+        for budget in (50, 100000)
+    ]
+    np.testing.assert_allclose(*scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "gpt2"])
+def test_layer_normalisation_leaves_nothing_of_the_mean_component(architecture):
+    """LN(x + c 1) = LN(x): dF/dx is orthogonal to the ones, and grad-avg says so instead of ranking rounding errors."""
+    result, scores = explain(GradAvg(), Classifier(random_backend(architecture)), Sample("a", np.arange(5, 25)))
+    assert np.abs(scores).max() < 1e-5 * result.diagnostics["mean_absolute_component"]
+    assert result.diagnostics["cancelled"]
+
+
+@pytest.mark.parametrize("name", ["grad-avg", "grad-x-input", "integrated-gradients"])
+def test_the_model_keeps_no_gradient(name):
+    backend = random_backend("gpt2")
+    explain(registry.get("explainer", name).build(), Classifier(backend), Sample("a", np.arange(5, 15)))
+    assert all(p.grad is None for p in backend.module.parameters())
+    assert torch.is_grad_enabled()
+
+
+def test_what_cannot_be_done_is_named():
+    classifier = Classifier(bag_of_words(WEIGHTS))
+    sample = classifier.encode(Example("a", TEXT))
+    with pytest.raises(InvalidInput, match="'noise'"):
+        explain(IntegratedGradients(baseline="noise"), classifier, sample)
+    with pytest.raises(InvalidInput, match="not 0"):
+        explain(IntegratedGradients(steps=0), classifier, sample)
+    classifier.tokens.mask_id = None
+    with pytest.raises(Unsupported, match="use zero or pad"):
+        explain(IntegratedGradients(baseline="mask"), classifier, sample)
