@@ -1,0 +1,143 @@
+"""Transformers checkpoints as backends: safe loading from a directory or the hub, and saving without pickles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.tokens import HFTokens, Tokens, WordTokens
+from slalom_bench.torch_backend import HFBackend, TorchBackend, pick_device
+
+if TYPE_CHECKING:
+    from slalom_bench.models.base import ModelOptions
+
+WORDS = "vocabulary.json"
+
+
+def pick_dtype(name: str) -> torch.dtype:
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+        raise InvalidInput(f"unknown dtype {name!r}; one of float32, float16, bfloat16, float64")
+    return dtype
+
+
+def where(source: str | Path) -> str:
+    """How messages name a checkpoint."""
+    return f"directory {source}" if Path(source).is_dir() else f"{source} on the hub"
+
+
+def load_tokens(source: str | Path, options: ModelOptions, revision: str | None = None) -> Tokens:
+    """The tokenizer beside a checkpoint: a word list of ours, or a transformers fast tokenizer."""
+    words = Path(source) / WORDS
+    if words.is_file():
+        saved = json.loads(words.read_text())
+        return WordTokens(saved["words"], prefix=saved["prefix"], suffix=saved["suffix"])
+    from transformers import AutoTokenizer
+
+    names = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+    if Path(source).is_dir() and not any((Path(source) / name).is_file() for name in names):
+        raise InvalidInput(f"{where(source)} has no tokenizer; save the model's beside it (tokenizer.json)")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(source), revision=revision, trust_remote_code=options.trust_remote_code
+        )
+    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+        raise InvalidInput(f"no usable tokenizer in {where(source)}: {_first_line(error)}") from error
+    return HFTokens(tokenizer)
+
+
+def save_tokens(tokens: Tokens, directory: Path) -> None:
+    if isinstance(tokens, HFTokens):
+        tokens.tokenizer.save_pretrained(directory)
+        return
+    if not isinstance(tokens, WordTokens):
+        raise InvalidInput(f"{type(tokens).__name__} cannot be saved beside a model")
+    ends = {"prefix": tokens.words(np_ids(tokens.prefix)), "suffix": tokens.words(np_ids(tokens.suffix))}
+    specials = {"[PAD]", "[UNK]", "[MASK]", *ends["prefix"], *ends["suffix"]}
+    saved = {"words": [word for word in tokens.strings if word not in specials], **ends}
+    (directory / WORDS).write_text(json.dumps(saved))
+
+
+def np_ids(ids: Sequence[int]) -> Any:
+    import numpy as np
+
+    return np.asarray(ids, np.int64)
+
+
+def save_backend(backend: TorchBackend, directory: Path) -> None:
+    """Configuration, safetensors weights and tokenizer."""
+    module: Any = backend.module
+    module.save_pretrained(directory)
+    save_tokens(backend.tokens, directory)
+
+
+def load_module(source: str | Path, options: ModelOptions, revision: str | None = None, **config: Any) -> Any:
+    """A sequence classifier in evaluation mode; pickles, corrupt files and untrained heads are refused.
+
+    `config` changes the configuration (depth, classes): only then may the head be new, to be trained.
+    """
+    import transformers as hf
+
+    placement: dict[str, Any] = {"device_map": options.device_map} if options.device_map else {}
+    shared: dict[str, Any] = {"revision": revision, "trust_remote_code": options.trust_remote_code}
+    try:
+        settings = hf.AutoConfig.from_pretrained(str(source), **shared, **config)
+        module, info = hf.AutoModelForSequenceClassification.from_pretrained(
+            str(source), config=settings, dtype=pick_dtype(options.dtype), use_safetensors=True,
+            output_loading_info=True, **shared, **placement,
+        )
+    except Exception as error:
+        raise InvalidInput(_explain(source, error)) from error
+    if info["missing_keys"] and not config:
+        raise InvalidInput(
+            f"{where(source)} is not a trained sequence classifier: the checkpoint has no "
+            f"{', '.join(sorted(info['missing_keys'])[:3])}; fine-tune it first"
+        )
+    if not placement:
+        module.to(pick_device(options.device))
+    return module.eval()
+
+
+def load_backend(source: str | Path, name: str, options: ModelOptions, revision: str | None = None) -> HFBackend:
+    """A checkpoint and its tokenizer; the classes are those of its configuration."""
+    if not Path(source).is_dir() and (Path(source).is_absolute() or str(source).startswith(".")):
+        raise InvalidInput(f"no directory {source}; give a checkpoint's directory or a hub id")
+    tokens = load_tokens(source, options, revision)
+    module = load_module(source, options, revision)
+    return HFBackend(module, tokens, name=name, class_names=class_names(module.config))
+
+
+def class_names(config: Any) -> tuple[str, ...]:
+    """One name a class from `id2label`; a one-logit model has the classes 0 and 1."""
+    labels = {int(key): str(value) for key, value in (config.id2label or {}).items()}
+    if config.num_labels == 1:
+        return (f"not {labels.get(0, '1')}", labels.get(0, "1"))
+    return tuple(labels.get(i, f"class {i}") for i in range(config.num_labels))
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0][:200]}"
+
+
+def _explain(source: str | Path, error: Exception) -> str:
+    """Why a checkpoint did not load, with the remedy for the usual causes."""
+    text = str(error)
+    directory = Path(source)
+    if type(error).__name__ == "SafetensorError":
+        return f"the weights in {where(source)} are corrupt ({_first_line(error)}); download or save them again"
+    pickled = directory.is_dir() and any(directory.glob("*.bin")) and not any(directory.glob("*.safetensors"))
+    if pickled or "does not appear to have a file named model.safetensors" in text:
+        return (
+            f"{where(source)} has no safetensors weights, and pickled ones are never loaded because they can run code; "
+            "convert them with save_pretrained(..., safe_serialization=True)"
+        )
+    if "Unrecognized configuration class" in text:
+        return f"{where(source)} is not a sequence classifier that transformers knows: {_first_line(error)}"
+    if "trust_remote_code" in text:
+        return f"{where(source)} needs code of its own to run; it is only loaded with trust_remote_code"
+    return f"cannot load {where(source)}: {_first_line(error)}"

@@ -1,0 +1,278 @@
+"""What every model of the registry shares: options, availability, and training once into the cache."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slalom_bench import registry
+from slalom_bench.errors import InvalidInput
+from slalom_bench.specs import short_hash
+from slalom_bench.splits import content_hash
+from slalom_bench.training import VERSION, Labelled, Recipe, evaluate, fit, labelled, split_validation
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Backend
+    from slalom_bench.torch_backend import TorchBackend
+    from slalom_bench.types import Example, TaskData
+
+CACHE_VARIABLE = "SLALOM_BENCH_CACHE"
+TEST_SAMPLES = 2000
+VALIDATION_TEXTS = 1000
+FRESH_SEEDS = 10_000
+"""Generated tasks: seeds of fresh texts of one training start at this times its seed."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How models are loaded: nothing here changes which model it is, but for the dtype."""
+
+    device: str = "auto"
+    dtype: str = "float32"
+    device_map: str | None = None
+    data_dir: Path | None = None
+    """DATA_DIR/models/NAME is looked at before the hub."""
+    allow_training: bool = True
+    base_url: str | None = None
+    max_requests: int | None = None
+    trust_remote_code: bool = False
+    progress: bool = True
+
+    def say(self, text: str) -> None:
+        """One line of progress on standard error, unless silenced."""
+        if self.progress:
+            print(text, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a model can be had here, and what that would take."""
+
+    state: str
+    """built-in, shipped, cached, directory, download, train or unavailable."""
+    detail: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """No download and no training needed."""
+        return self.state in ("built-in", "shipped", "cached", "directory")
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.detail}" if self.detail else self.state
+
+
+def cache_root() -> Path:
+    """SLALOM_BENCH_CACHE, else the user's cache directory."""
+    if named := os.environ.get(CACHE_VARIABLE):
+        return Path(named)
+    home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
+    return (Path(home) if home else Path.home() / ".cache") / "slalom-bench"
+
+
+class TrainedModel:
+    """A torch classifier that is trained once for a task and read from the cache ever after.
+
+    A subclass sets `name`, stores its parameters, and says how its classifier is built, saved and opened.
+    """
+
+    name = ""
+    version = 1
+    ships_weights = False
+    """Whether it comes trained, so that a training of the user's is asked for with `weights=trained`."""
+    epochs: int | None
+    learning_rate: float | None
+    batch_size: int | None
+    max_tokens: int | None
+    seed: int
+
+    # ---- for subclasses ----
+
+    def default_recipe(self, task: str, synthetic: bool) -> Recipe:
+        """Hyper-parameters for a task where the caller names none."""
+        return Recipe()
+
+    def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
+        """What the training starts from (architecture, sizes, pretrained identity), as JSON."""
+        raise InvalidInput(f"model {self.name} does not say what it starts from")
+
+    def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> TorchBackend:
+        """The untrained classifier; torch's generator is seeded. `texts` may shape a vocabulary."""
+        raise InvalidInput(f"model {self.name} does not say how it is built")
+
+    def save(self, backend: TorchBackend, directory: Path) -> None:
+        """Everything `open` needs, in an existing empty directory, without pickles."""
+        raise InvalidInput(f"model {self.name} does not say how it is saved")
+
+    def open(self, directory: Path, task: TaskData, options: ModelOptions) -> TorchBackend:
+        raise InvalidInput(f"model {self.name} does not say how it is opened")
+
+    def training_examples(self, task: TaskData) -> list[Example]:
+        """The labelled texts that may be trained on."""
+        return list(task.train)
+
+    # ---- what callers use ----
+
+    def recipe(self, task: str, synthetic: bool = False) -> Recipe:
+        """The default recipe with the parameters that were given."""
+        names = ("epochs", "learning_rate", "batch_size", "max_tokens")
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return replace(self.default_recipe(task, synthetic), seed=self.seed, **given)
+
+    def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        return self.open(self.train(task, options), task, options)
+
+    def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        """Cached if a training with these hyper-parameters is there; its data are only compared on loading."""
+        for record in trainings(self.name, task_name):
+            if self._wanted(record):
+                return Availability("cached", f"validation accuracy {record['validation']['accuracy']:.3f}")
+        return Availability("train", self.cost(task_name))
+
+    def cost(self, task_name: str | None) -> str:
+        recipe = self.recipe(task_name or "", False)
+        texts = f"the training texts of {task_name or 'the task'}"
+        return f"{recipe.epochs} epochs over {texts}, {recipe.max_tokens} tokens each at most"
+
+    def _wanted(self, record: Mapping[str, Any]) -> bool:
+        params = {k: v for k, v in vars(self).items() if v is not None}
+        return bool(record["params"] == params and record["identity"]["training"] == VERSION)
+
+    def identity(self, task: TaskData, options: ModelOptions) -> dict[str, Any]:
+        """Everything that shapes the trained weights."""
+        return {
+            "model": self.name,
+            "version": self.version,
+            "training": VERSION,
+            "task": task.task,
+            "content": content_hash(self.training_examples(task)) if task.train else task.source.content_hash,
+            "recipe": asdict(self.recipe(task.task, bool(task.truth))),
+            "start": dict(self.start(task, options)),
+        }
+
+    def train(self, task: TaskData, options: ModelOptions, test_samples: int = TEST_SAMPLES) -> Path:
+        """The directory of the trained model; trains it first if it is not there, after saying what that costs."""
+        identity = self.identity(task, options)
+        directory = cache_root() / "models" / f"{self.name}-{task.task.replace(':', '-')}-{short_hash(identity)}"
+        if (directory / "training.json").exists():
+            return directory
+        if not options.allow_training:
+            raise InvalidInput(
+                f"model {self.name} is not trained for task {task.task} here; run `slalom-bench train --task "
+                f"{task.task} --model {self.name}` first, or allow training"
+            )
+        state = directory.with_name(directory.name + ".state")
+        backend, recipe, record = self._fit(task, options, state)
+        test = self.test(backend, task, recipe, test_samples)
+        options.say(f"test accuracy {test['accuracy']:.4f} on {test['texts']} texts at {recipe.max_tokens} tokens")
+        record |= {"params": {k: v for k, v in vars(self).items() if v is not None}, "identity": identity, "test": test}
+        with fresh_directory(directory) as fresh:
+            self.save(backend, fresh)
+            (fresh / "training.json").write_text(json.dumps(record, indent=2))
+        shutil.rmtree(state, ignore_errors=True)
+        return directory
+
+    def record(self, directory: Path) -> dict[str, Any]:
+        """What the training in a cache directory wrote of itself."""
+        record: dict[str, Any] = json.loads((directory / "training.json").read_text())
+        return record
+
+    def export(self, directory: Path, out: Path, task: TaskData, options: ModelOptions, dtype: str) -> None:
+        """A copy of a trained model in another dtype; what already lies in `out` beside it stays."""
+        backend = self.open(directory, task, replace(options, dtype=dtype, device="cpu"))
+        out.mkdir(parents=True, exist_ok=True)
+        self.save(backend, out)
+        shutil.copyfile(directory / "training.json", out / "training.json")
+
+    def _fit(
+        self, task: TaskData, options: ModelOptions, state: Path
+    ) -> tuple[TorchBackend, Recipe, dict[str, Any]]:
+        import torch
+
+        recipe = self.recipe(task.task, bool(task.truth))
+        examples, validation_examples = self.examples(task, recipe)
+        options = replace(options, dtype="float32", device_map=None)
+        options.say(f"training {self.name} on {task.task}: {len(examples)} texts x {recipe.epochs} epochs")
+        if not (state / "start").exists():
+            with torch.random.fork_rng(), fresh_directory(state / "start") as fresh:
+                torch.manual_seed(recipe.seed)
+                self.save(self.build(task, [example.text for example in examples], options), fresh)
+        backend = self.open(state / "start", task, options)
+        train = self.training_data(task, backend, examples, recipe)
+        validation = labelled(backend.tokens, validation_examples, recipe.max_tokens)
+        report = fit(backend, train, validation, recipe, state / "epoch", options.say)
+        record = {
+            "validation": {**report.best, "texts": len(validation), "epoch": report.best_epoch + 1},
+            "history": report.history, "seconds": report.seconds,
+        }
+        return backend, recipe, record
+
+    def examples(self, task: TaskData, recipe: Recipe) -> tuple[list[Example], list[Example]]:
+        """Training and validation texts; no text is in both."""
+        if task.truth:
+            return list(task.train), list(generate(task, VALIDATION_TEXTS, FRESH_SEEDS * recipe.seed))
+        found = self.training_examples(task)
+        if not found:
+            raise InvalidInput(f"task {task.task} has no training texts, so {self.name} cannot be trained on it")
+        return split_validation(found, recipe.validation)
+
+    def training_data(
+        self, task: TaskData, backend: TorchBackend, examples: list[Example], recipe: Recipe
+    ) -> Callable[[int], Labelled]:
+        """The data of each epoch: the same texts, or fresh ones where a task can make them."""
+        if task.truth:
+            return lambda epoch: labelled(
+                backend.tokens, generate(task, len(examples), FRESH_SEEDS * recipe.seed + 1 + epoch), recipe.max_tokens
+            )
+        longest = 10**6 if recipe.window else max(recipe.max_tokens, recipe.long_tokens if recipe.long_share else 0)
+        data = labelled(backend.tokens, examples, longest)
+        return lambda epoch: data
+
+    def test(self, backend: TorchBackend, task: TaskData, recipe: Recipe, samples: int) -> dict[str, Any]:
+        """Accuracy on the first evaluation texts that have a label (all of them if `samples` is 0)."""
+        examples = [example for example in task.evaluation if example.label is not None][: samples or None]
+        accuracy, loss = evaluate(backend, labelled(backend.tokens, examples, recipe.max_tokens))
+        return {"accuracy": accuracy, "loss": loss, "texts": len(examples), "source": task.source.name}
+
+
+def synthetic_words(task: TaskData) -> list[str]:
+    """The vocabulary of a generated task."""
+    return list(task.truth["value" if "value" in task.truth else "weight"])
+
+
+def generate(task: TaskData, count: int, seed: int) -> Sequence[Example]:
+    """Fresh labelled texts of a generated task, of the same law as the loaded one."""
+    entry = registry.get("task", task.task)
+    sized = "vocabulary" in inspect.signature(entry.factory).parameters
+    made: Sequence[Example] = entry.build({"vocabulary": len(synthetic_words(task))} if sized else {}).generate(count, seed)
+    return made
+
+
+def trainings(name: str, task_name: str | None = None) -> Iterator[dict[str, Any]]:
+    """Records of the finished trainings of a model in the cache, those of one task if given."""
+    root = cache_root() / "models"
+    for path in sorted(root.glob(f"{name}-*/training.json")):
+        record = json.loads(path.read_text())
+        if record["identity"]["model"] == name and task_name in (None, record["identity"]["task"]):
+            yield {**record, "directory": path.parent}
+
+
+@contextmanager
+def fresh_directory(target: Path) -> Iterator[Path]:
+    """A new directory that appears under its name only when the block ends well."""
+    fresh = target.with_name(f"{target.name}.new-{os.getpid()}")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+        if not target.exists():
+            fresh.rename(target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)

@@ -1,0 +1,186 @@
+"""Small text classifiers that ship with the package: 2 layers, 128 wide, an own vocabulary of 8,000."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.models.base import Availability, ModelOptions, TrainedModel
+from slalom_bench.registry import model
+from slalom_bench.splits import is_held_out
+from slalom_bench.tokens import HFTokens
+from slalom_bench.training import Recipe
+from slalom_bench.types import Example, TaskData
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Backend
+    from slalom_bench.torch_backend import HFBackend, TorchBackend
+
+VOCABULARY, WIDTH, POSITIONS = 8000, 128, 512
+
+
+def train_tokenizer(architecture: str, texts: Iterable[str]) -> Any:
+    """A lower-case tokenizer of the training texts: WordPiece for encoders, byte-level BPE for GPT-2."""
+    import tokenizers as tk
+    from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    breaks = normalizers.Replace(tk.Regex(r"<br\s*/?>"), " ")
+    if architecture == "gpt2":
+        tokenizer = tk.Tokenizer(models.BPE())
+        tokenizer.normalizer = normalizers.Sequence([breaks, normalizers.NFC(), normalizers.Lowercase()])
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=VOCABULARY, special_tokens=["<|endoftext|>"], show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        end = "<|endoftext|>"
+        return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, bos_token=end, pad_token=end)
+    tokenizer = tk.Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.Sequence([breaks, normalizers.BertNormalizer(lowercase=True)])
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = trainers.WordPieceTrainer(
+        vocab_size=VOCABULARY, special_tokens=specials, limit_alphabet=200, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, pieces)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
+
+
+def random_module(architecture: str, vocabulary: int, pad_id: int, classes: tuple[str, ...], layers: int = 2) -> Any:
+    """A randomly initialised classifier; draws from torch's generator, which the caller has seeded."""
+    import transformers as hf
+
+    labels = dict(enumerate(classes))
+    shared: dict[str, Any] = {
+        "vocab_size": vocabulary, "pad_token_id": pad_id, "num_labels": len(classes), "id2label": labels,
+        "label2id": {name: i for i, name in labels.items()},
+    }
+    if architecture == "bert":
+        return hf.BertForSequenceClassification(hf.BertConfig(
+            hidden_size=WIDTH, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=2 * WIDTH,
+            max_position_embeddings=POSITIONS, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.0, **shared,
+        ))
+    if architecture == "distilbert":
+        return hf.DistilBertForSequenceClassification(hf.DistilBertConfig(
+            dim=WIDTH, n_layers=layers, n_heads=4, hidden_dim=2 * WIDTH, max_position_embeddings=POSITIONS,
+            dropout=0.2, attention_dropout=0.0, seq_classif_dropout=0.2, **shared,
+        ))
+    return hf.GPT2ForSequenceClassification(hf.GPT2Config(
+        n_embd=WIDTH, n_layer=layers, n_head=4, n_inner=2 * WIDTH, n_positions=POSITIONS,
+        activation_function="gelu_pytorch_tanh", embd_pdrop=0.2, resid_pdrop=0.2,
+        attn_pdrop=0.0, bos_token_id=pad_id, eos_token_id=pad_id, **shared,
+    ))
+
+
+class Mini(TrainedModel):
+    """The shipped weights, or with `weights=trained` a training on the task's own texts."""
+
+    architecture = ""
+    ships_weights = True
+    recipe_defaults = Recipe(
+        epochs=4, learning_rate=1e-3, batch_size=32, max_tokens=256, token_drop=0.2, window=0.5, long_share=0.15,
+        short_epochs=2,
+    )
+
+    def __init__(
+        self, weights: str = "shipped", layers: int = 2, epochs: int | None = None, learning_rate: float | None = None,
+        batch_size: int | None = None, max_tokens: int | None = None, seed: int = 0,
+    ) -> None:
+        self.weights = weights
+        self.layers = layers
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_tokens = max_tokens
+        self.seed = seed
+
+    @property
+    def directory(self) -> Path:
+        return Path(__file__).parent / "mini" / self.name
+
+    def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        if task.truth:
+            raise Unsupported(f"model {self.name} reads reviews, not the words of {task.task}; use {self.architecture}")
+        if self.weights == "trained":
+            return super().load(task, options)
+        self._check_shipped()
+        from slalom_bench.hf_files import load_backend
+
+        return load_backend(self.directory, self.name, options)
+
+    def _check_shipped(self) -> None:
+        if self.weights != "shipped":
+            raise InvalidInput(f"model {self.name}: weights must be shipped or trained, not {self.weights!r}")
+        changed = {k: v for k, v in vars(self).items() if v != vars(type(self)())[k]}
+        if changed:
+            raise InvalidInput(f"model {self.name}: {', '.join(changed)} need weights=trained")
+
+    def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        if self.weights == "trained":
+            return super().availability(task_name, options)
+        return Availability("shipped", "trained on 20,000 IMDB reviews")
+
+    def default_recipe(self, task: str, synthetic: bool) -> Recipe:
+        return self.recipe_defaults
+
+    def training_examples(self, task: TaskData) -> list[Example]:
+        """Of IMDB only what the hash split trains on, so that no source of it ever evaluates on seen reviews."""
+        return [example for example in task.train if task.task != "imdb" or not is_held_out(example.text)]
+
+    def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
+        return {"architecture": self.architecture, "layers": self.layers, "width": WIDTH, "vocabulary": VOCABULARY}
+
+    def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
+        from slalom_bench.torch_backend import HFBackend
+
+        tokens = HFTokens(train_tokenizer(self.architecture, texts))
+        size, pad = len(tokens.tokenizer), tokens.pad_id
+        module = random_module(self.architecture, size, pad, task.class_names, self.layers).eval()
+        return HFBackend(module, tokens, name=self.name, class_names=task.class_names)
+
+    def save(self, backend: TorchBackend, directory: Path) -> None:
+        from slalom_bench.hf_files import save_backend
+
+        save_backend(backend, directory)
+
+    def open(self, directory: Path, task: TaskData, options: ModelOptions) -> HFBackend:
+        from slalom_bench.hf_files import load_backend
+
+        return load_backend(directory, self.name, options)
+
+
+@model("mini-bert", version=1, needs=(), family="transformer")
+class MiniBert(Mini):
+    """A 2-layer, 128-wide BERT trained on IMDB reviews, shipped with the package."""
+
+    name, architecture = "mini-bert", "bert"
+
+
+@model("mini-distilbert", version=1, needs=(), family="transformer")
+class MiniDistilBert(Mini):
+    """A 2-layer, 128-wide DistilBERT trained on IMDB reviews, shipped with the package."""
+
+    name, architecture = "mini-distilbert", "distilbert"
+
+
+@model("mini-gpt2", version=1, needs=(), family="transformer")
+class MiniGpt2(Mini):
+    """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package."""
+
+    name, architecture = "mini-gpt2", "gpt2"
+    recipe_defaults = replace(Mini.recipe_defaults, prefix_loss=0.5)
