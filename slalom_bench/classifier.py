@@ -240,7 +240,7 @@ class Classifier:
         prefix, suffix = self.tokens.prefix, self.tokens.suffix
         length = len(prefix) + len(content) + len(suffix)
         if not length:
-            raise InvalidInput(f"an empty sequence: model {self.name} adds no special token, so keep at least one token")
+            raise InvalidInput(f"an empty sequence: model {self.name} adds no special token; keep at least one token")
         if self.backend.max_length is not None and length > self.backend.max_length:
             raise InvalidInput(
                 f"a sequence of {length} tokens, special ones included; model {self.name} takes "

@@ -20,6 +20,7 @@ class BagOfWordsNet(nn.Module):
 
     def __init__(self, weights: Sequence[float], bias: float) -> None:
         super().__init__()
+        self.bias: torch.Tensor
         self.words = nn.Embedding.from_pretrained(torch.tensor(weights, dtype=torch.float32)[:, None], freeze=True)
         self.register_buffer("bias", torch.tensor(float(bias)))
 

@@ -136,7 +136,7 @@ def _identity(
 ) -> dict[str, Any]:
     """Everything that can change a result: its hash is the cell's key."""
     task = registry.get("task", subject.task.name)
-    params = {key: value for key, value in sorted(subject.task.params.items())}
+    params = dict(sorted(subject.task.params.items()))
     return {
         "schema": SCHEMA,
         "task": {

@@ -14,7 +14,9 @@ from typing import Any
 
 import slalom_bench
 
-PACKAGES = ("torch", "transformers", "numpy", "scipy", "scikit-learn", "captum", "lime", "shap", "datasets", "tokenizers")
+PACKAGES = (
+    "torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "scikit-learn", "captum", "lime", "shap",
+)
 
 
 def now() -> str:
@@ -27,7 +29,8 @@ def git_revision() -> dict[str, Any]:
     folder = Path(slalom_bench.__file__).resolve().parent
 
     def git(*words: str) -> str:
-        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10)
+        command = ["git", "-C", str(folder), *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10)
         return done.stdout.strip()
 
     try:

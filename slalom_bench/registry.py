@@ -40,7 +40,7 @@ class Entry:
 
     def build(self, params: Mapping[str, Any] | None = None) -> Any:
         """An instance with the given parameters; unknown ones are refused by name."""
-        accepted = [p for p in inspect.signature(self.factory).parameters]
+        accepted = list(inspect.signature(self.factory).parameters)
         for key in params or {}:
             if key not in accepted:
                 raise InvalidInput(

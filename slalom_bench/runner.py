@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from slalom_bench import registry
 from slalom_bench.context import Context, generator
-from slalom_bench.errors import InvalidInput, SlalomBenchError, StoreError, Unsupported
+from slalom_bench.errors import InvalidInput, RunStopped, SlalomBenchError, StoreError, Unsupported
 from slalom_bench.plan import Cell, MetricUse, Plan, Skip, Subject, make_plan
 from slalom_bench.progress import Reporter
 from slalom_bench.provenance import now, provenance
@@ -142,7 +142,8 @@ class Runner:
         subjects = {id(cell.subject): cell.subject for cell in self.result.plan.cells}
         return [
             {
-                "task": str(s.task), "source": vars(s.data.source), "model": s.model, "weights": s.classifier.identity(),
+                "task": str(s.task), "source": vars(s.data.source), "model": s.model,
+                "weights": s.classifier.identity(),
                 "dtype": s.classifier.backend.dtype, "device": s.classifier.backend.device, "note": s.note,
                 "token_budget": s.classifier.token_budget,
             }
@@ -251,8 +252,8 @@ class CellWork:
 
 
 def describe(error: Exception) -> dict[str, str]:
-    """An error as a row keeps it; an unexpected one with the end of its traceback. The store's own are not caught."""
-    if isinstance(error, StoreError):
+    """An error as a row keeps it; an unexpected one with the end of its traceback. Those that stop a run are not caught."""
+    if isinstance(error, StoreError | RunStopped):
         raise error
     found = {"type": type(error).__name__, "message": str(error)}
     if not isinstance(error, SlalomBenchError):

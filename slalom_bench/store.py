@@ -56,7 +56,7 @@ def _write_error(path: Path, error: OSError) -> StoreError:
 
 
 class Rows:
-    """An append-only file of JSON rows, each with an id. A torn last line does not count; the next append cuts it off."""
+    """An append-only file of JSON rows, each with an id; a torn last line does not count and is cut off later."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

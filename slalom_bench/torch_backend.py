@@ -160,9 +160,9 @@ class HFBackend(TorchBackend):
         self._eager: nn.Module | None = None
 
     def settings(self) -> str:
-        config = self.module.config.to_dict()
+        config: Any = self.module.config
         volatile = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "_attn_implementation")
-        return json.dumps({k: v for k, v in config.items() if k not in volatile}, sort_keys=True, default=str)
+        return json.dumps({k: v for k, v in config.to_dict().items() if k not in volatile}, sort_keys=True, default=str)
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
         model: Any = module
@@ -189,7 +189,7 @@ class HFBackend(TorchBackend):
         with torch.inference_mode():
             out = self._eager(input_ids=ids, output_attentions=True)
         if not out.attentions:
-            raise Unsupported(f"model {self.name} ({self.module.config.model_type}) has no attention maps")
+            raise Unsupported(f"model {self.name} has no attention maps")
         return torch.stack([layer[0] for layer in out.attentions]).float().cpu().numpy()
 
     def read_position(self, length: int) -> int:

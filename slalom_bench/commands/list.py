@@ -10,9 +10,9 @@ import typer
 
 
 def list_command(
-    kind: Annotated[str | None, typer.Argument(help="tasks, models, explainers, metrics or suites; all unless given.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="tasks, models, explainers, metrics or suites; else all.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every registered thing with version and needs.")] = False,
-    data_dir: Annotated[Path | None, typer.Option(help="Where data and models may lie; else SLALOM_BENCH_DATA.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where data may lie; else SLALOM_BENCH_DATA.")] = None,
 ) -> None:
     """Show what is registered: tasks, models, explainers, metrics, suites.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,16 +27,19 @@ def run_command(
     budget: Annotated[list[str] | None, typer.Option(help="Model queries per sample; 500,1000 for several.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="How many texts.")] = None,
     seed: Annotated[list[str] | None, typer.Option(help="0,1,2 for several.")] = None,
-    protocol: Annotated[str | None, typer.Option(help="bench (fair, the default) or paper (as published).")] = None,
+    protocol: Annotated[Literal["bench", "paper"] | None, typer.Option(help="Fair, or as published.")] = None,
     scale: Annotated[str | None, typer.Option(help="A scale that the suite defines, e.g. paper.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
-    removal: Annotated[str | None, typer.Option(help="delete, mask or pad.")] = None,
+    removal: Annotated[Literal["delete", "mask", "pad"] | None, typer.Option(help="How a token is removed.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32 unless a large model must be smaller.")] = "float32",
     token_budget: Annotated[int | None, typer.Option(min=1, help="Padded tokens per batch.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; runs/SUITE unless given.")] = None,
-    mode: Annotated[str, typer.Option(help="resume, restart (throw away first) or score-only (no explaining).")] = "resume",
+    mode: Annotated[
+        Literal["resume", "restart", "score-only"],
+        typer.Option(help="Go on, throw away and begin anew, or score what is explained."),
+    ] = "resume",
     train: Annotated[bool, typer.Option(help="Train models that are not there yet.")] = True,
     base_url: Annotated[str | None, typer.Option(help="Endpoint of openai:MODEL.")] = None,
     max_requests: Annotated[int | None, typer.Option(min=1, help="Hard cap on requests to an endpoint.")] = None,
@@ -60,19 +63,16 @@ def run_command(
       slalom-bench run --task text:reviews.csv,text_column=body --model hf:./my-checkpoint --dry-run
     """
     from slalom_bench.api import build_suite, run
-    from slalom_bench.errors import InvalidInput
     from slalom_bench.models import ModelOptions
     from slalom_bench.progress import Reporter
 
-    if mode not in ("resume", "restart", "score-only"):
-        raise InvalidInput(f"--mode {mode!r}: one of resume, restart, score-only")
     spec = build_suite(
         suite, task=task or (), model=model or (), explainer=explainer or (), metric=metric or (),
         budget=numbers("--budget", budget), samples=samples, seed=numbers("--seed", seed), protocol=protocol,
         removal=removal, max_tokens=max_tokens, scale=scale,
     )
     reporter = Reporter(show=True)
-    more = {"allow_training": train and not dry_run, "base_url": base_url, "max_requests": max_requests}
+    more: dict[str, Any] = {"allow_training": train and not dry_run, "base_url": base_url, "max_requests": max_requests}
     if dry_run:
         show_plan(spec, ModelOptions(device=device, dtype=dtype, data_dir=data_dir, **more), reporter, as_json)
         return
@@ -138,7 +138,7 @@ def finish(result: RunResult, reporter: Reporter, as_json: bool) -> None:
     if result.failed:
         reporter.say(f"{result.failed} samples failed; their rows in {result.path} say why", style="red")
     if result.interrupted:
-        reporter.say("stopped; everything finished so far is kept. Run the same command again to go on.", style="yellow")
+        reporter.say("stopped; what is finished is kept. Run the same command again to go on.", style="yellow")
         raise typer.Exit(130)
     if result.failed:
         raise typer.Exit(1)

@@ -21,7 +21,7 @@ def built_in() -> Iterator[Entry]:
     for file in sorted(resources.files(__name__).iterdir(), key=lambda file: file.name):
         if file.name.endswith(".toml"):
             data = tomllib.loads(file.read_text(encoding="utf-8"))
-            extra = {key: data[key] for key in ("tasks", "models", "samples", "budgets") if key in data}
+            extra: dict[str, Any] = {key: data[key] for key in ("tasks", "models", "samples", "budgets") if key in data}
             extra["scales"] = ["default", *data.get(SCALES, {})]
             summary = data.get("description", "")
             yield Entry("suite", file.name.removesuffix(".toml"), file, 1, f"{__name__}/{file.name}", summary,

@@ -115,7 +115,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path):
     go(tmp_path / "b", spec)
     assert files(tmp_path / "a", "explanations.jsonl") == files(tmp_path / "b", "explanations.jsonl")
     go(tmp_path / "c", suite(explainers=("linear-deletion",), seeds=(1,)))
-    assert [*files(tmp_path / "a", "explanations.jsonl").values()] != [*files(tmp_path / "c", "explanations.jsonl").values()]
+    one, other = (list(files(tmp_path / name, "explanations.jsonl").values()) for name in "ac")
+    assert one != other
 
 
 def test_batch_size_does_not_change_scores(tmp_path):
@@ -175,7 +176,7 @@ def test_a_metric_that_fails_is_a_row_too(tmp_path, scratch):
 
 
 def test_skips_have_reasons():
-    spec = suite(explainers=("leave-one-out", "linear-deletion"), seeds=(0, 1), metrics=("human-attention-auroc", "deletion"))
+    spec = suite(seeds=(0, 1), metrics=("human-attention-auroc", "deletion"))
     plan = make_plan(spec, [subject()], [])
     assert [(cell.explainer.name, cell.seed) for cell in plan.cells] == [
         ("leave-one-out", 0), ("linear-deletion", 0), ("linear-deletion", 1)
@@ -234,7 +235,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path, monkeypatch):
 def test_provenance_is_in_the_run(tmp_path):
     go(tmp_path)
     call = json.loads((tmp_path / "run.json").read_text())["calls"][0]
-    assert {"slalom_bench", "git", "python", "packages", "machine", "command", "started", "ended", "suite"} <= call.keys()
+    assert {"slalom_bench", "git", "python", "packages", "machine", "command", "started", "ended"} <= call.keys()
     assert {"torch", "transformers", "numpy"} <= call["packages"].keys()
     assert {"device", "model", "count", "threads"} <= call["machine"].keys()
     (source,) = call["sources"]
