@@ -38,3 +38,7 @@ class Unsupported(SlalomBenchError):
 
 class StoreError(SlalomBenchError):
     """A run directory that cannot be read, written or shared."""
+
+
+class RunStopped(SlalomBenchError):
+    """Nothing more can be answered now (a request cap, a dead endpoint): no fault of the sample, so a run stops."""
