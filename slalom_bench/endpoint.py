@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from slalom_bench.errors import InvalidInput, SlalomBenchError
+from slalom_bench.errors import InvalidInput, RunStopped
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 LONGEST_WAIT = 60.0
@@ -32,11 +32,11 @@ Top = list[tuple[str, float]]
 """The listed first tokens of a reply and their log-probabilities, the likeliest first."""
 
 
-class EndpointError(SlalomBenchError):
+class EndpointError(RunStopped):
     """The endpoint refused, failed for good, or answered in another format. Answers so far are cached."""
 
 
-class RequestCap(SlalomBenchError):
+class RequestCap(RunStopped):
     """The next requests would exceed the hard cap. Answers so far are cached."""
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_bench.callable_backend import PUNCTUATION, CallableBackend, HashedWords, content_texts
-from slalom_bench.endpoint import Endpoint, EndpointError, Top, checked_endpoint
+from slalom_bench.endpoint import Endpoint, Top, checked_endpoint
 from slalom_bench.errors import InvalidInput
 from slalom_bench.types import Ints
 
@@ -64,7 +64,7 @@ def label_log_probabilities(top: Top, labels: Sequence[str]) -> tuple[NDArray[np
     missing = [label for mass, label in zip(found, labels, strict=True) if not mass]
     if len(missing) == len(labels):
         heard = ", ".join(repr(token) for token, _ in top[:5])
-        raise EndpointError(f"the model answers with none of the label words {', '.join(labels)}, but with {heard}")
+        raise InvalidInput(f"the model answers with none of the label words {', '.join(labels)}, but with {heard}")
     floor = min(value for _, value in top)
     return np.array([np.logaddexp.reduce(mass) if mass else floor for mass in found]), missing
 

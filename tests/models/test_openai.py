@@ -199,10 +199,6 @@ def test_giving_up_names_the_last_failure_but_never_the_key(server: Server, tmp_
             (200, b'{"choices":[{"logprobs":{"content":[{"top_logprobs":[{"token":"positive","logprob":0.9}]}]}}]}'),
             "no usable log-probabilities",
         ),
-        (
-            (200, b'{"choices":[{"logprobs":{"content":[{"top_logprobs":[{"token":"Sure","logprob":-0.1}]}]}}]}'),
-            "none of the label words negative, positive, but with 'Sure'",
-        ),
     ],
 )
 def test_what_another_attempt_would_not_mend_fails_at_once(
@@ -252,6 +248,13 @@ def test_a_missing_label_word_is_floored_and_reported(server: Server, tmp_path: 
     truth = expected(sample, classifier, masks(3))
     assert backend.report()["floored"] == 3
     assert found == pytest.approx([-np.logaddexp(0, -f) + np.log(0.9) - np.log(0.001) for f in truth], abs=1e-6)
+
+
+def test_an_answer_without_any_label_word_is_the_texts_fault(server: Server, tmp_path: Path) -> None:
+    server.tokens = {"positive": ["Sure"], "negative": ["Well"]}
+    _, classifier, sample = connect(server, tmp_path)
+    with pytest.raises(InvalidInput, match="none of the label words negative, positive, but with 'Sure', 'Well'"):
+        classifier.log_odds([sample.ids])
 
 
 def test_damaged_cache_files_are_asked_for_again(server: Server, tmp_path: Path) -> None:
