@@ -252,7 +252,7 @@ class CellWork:
 
 
 def describe(error: Exception) -> dict[str, str]:
-    """An error as a row keeps it; an unexpected one with the end of its traceback. What stops a run is not caught."""
+    """An error as a row keeps it, an unexpected one with its traceback; what must stop a run is raised again."""
     if isinstance(error, StoreError | RunStopped):
         raise error
     found = {"type": type(error).__name__, "message": str(error)}

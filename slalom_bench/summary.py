@@ -59,7 +59,7 @@ def mean_costs(cells: list[CellResult]) -> dict[str, float]:
 def spell(summary: Summary, best: bool) -> str:
     """`0.123 [0.10, 0.15]`, a star for the best and its ties, and how many samples are undefined."""
     if summary.mean is None:
-        return f"undefined ({summary.undefined})" if summary.undefined else "–"
+        return f"undefined ({summary.undefined})" if summary.undefined else "-"
     text = f"{summary.mean:.3g}"
     if summary.low is not None and summary.high is not None:
         text += f" [{summary.low:.3g}, {summary.high:.3g}]"
@@ -94,7 +94,7 @@ def print_tables(result: RunResult) -> None:
             cost = mean_costs(cells)
             table.add_row(
                 Text(explainer),
-                *("–" if r is None else spell(r.summary, r.tied_with_best) for r in found),
+                *("-" if r is None else spell(r.summary, r.tied_with_best) for r in found),
                 f"{cost.get('queries', 0):.0f}", f"{cost.get('model_seconds', 0):.2f}", f"{cost.get('seconds', 0):.2f}",
                 str(sum(cell.failed for cell in cells)),
             )

@@ -19,8 +19,8 @@ def word_tokens(size: int = 60, *, specials: bool = True) -> WordTokens:
 
 
 def random_backend(
-    architecture: str = "bert", *, seed: int = 0, classes: int = 2, width: int = 32, layers: int = 2, vocabulary: int = 60,
-    scale: float = 8.0,
+    architecture: str = "bert", *, seed: int = 0, classes: int = 2, width: int = 32, layers: int = 2,
+    vocabulary: int = 60, scale: float = 8.0,
 ) -> HFBackend:
     """A randomly initialised sequence classifier; `scale` enlarges the weights so that tokens matter.
 

@@ -42,7 +42,7 @@ class HFTokens:
 
     def __init__(self, tokenizer: Any) -> None:
         if not getattr(tokenizer, "is_fast", False):
-            raise InvalidInput(f"{type(tokenizer).__name__} has no offsets; a fast tokenizer (tokenizer.json) is needed")
+            raise InvalidInput(f"{type(tokenizer).__name__} has no offsets; a fast one (tokenizer.json) is needed")
         self.tokenizer = tokenizer
         bare = tokenizer("a", add_special_tokens=False)["input_ids"]
         full = tokenizer("a")["input_ids"]

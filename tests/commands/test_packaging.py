@@ -18,7 +18,7 @@ def wheel(tmp_path_factory):
     if not (ROOT / "pyproject.toml").is_file():
         pytest.skip("not a checkout")
     copy = tmp_path_factory.mktemp("source") / "checkout"
-    ignore = shutil.ignore_patterns(".git", ".tox", "build", "*.egg-info", "__pycache__", "runs", ".*_cache", ".hypothesis")
+    ignore = shutil.ignore_patterns(".*", "build", "*.egg-info", "__pycache__", "runs")
     shutil.copytree(ROOT, copy, ignore=ignore)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(copy / "dist"), str(copy)]
     subprocess.run(command, check=True, capture_output=True, text=True)

@@ -80,9 +80,8 @@ def test_an_entry_point_cannot_take_a_name_that_is_taken(tmp_path):
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[slalom_bench.explainers]\nlime = outside:Lime\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "slalom_bench.cli", "list"], capture_output=True, text=True, env={"PYTHONPATH": str(tmp_path)}
-    )
+    command = [sys.executable, "-m", "slalom_bench.cli", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 2
     assert "slalom_bench.explainers.lime" in done.stderr
     assert "outside:Lime" in done.stderr

@@ -105,7 +105,8 @@ def test_every_identity_that_can_change_a_result_changes_the_cell(tmp_path):
     assert go(tmp_path, suite(explainers=("linear-deletion:tie=token",))).reused == 0
     other = subject()
     changed = slalom_transformer({**VALUE, "good": 1.1}, IMPORTANCE)
-    assert go(tmp_path, on=Subject(other.task, other.data, other.model, Classifier(changed), other.examples)).reused == 0
+    reweighted = Subject(other.task, other.data, other.model, Classifier(changed), other.examples)
+    assert go(tmp_path, on=reweighted).reused == 0
     assert go(tmp_path).reused == 8
 
 
