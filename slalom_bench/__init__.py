@@ -22,7 +22,9 @@ __all__ = [
     "check", "explain", "explainer", "metric", "model", "run", "task", "wrap",
 ]
 
-_LAZY = {"Classifier": "classifier", "check": "contract", "explain": "explaining", "run": "api", "wrap": "callable_backend"}
+_LAZY = {
+    "Classifier": "classifier", "check": "contract", "explain": "explaining", "run": "api", "wrap": "callable_backend",
+}
 
 
 def __getattr__(name: str) -> Any:

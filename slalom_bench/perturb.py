@@ -1,4 +1,4 @@
-"""Keep-masks to id sequences under a removal rule, vectorised; and the random deletions that methods and metrics draw."""
+"""Keep-masks to id sequences under a removal rule, vectorised; and the random deletions that all draw from."""
 
 from __future__ import annotations
 
