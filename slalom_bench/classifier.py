@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import torch
 
 Sequences = Sequence[Ints]
+Differentiable: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
+"""Word embeddings (batch x length x width) to logits (batch x classes)."""
 
 
 class OutOfMemory(Exception):
@@ -286,10 +288,11 @@ class Classifier:
         self.require("gradients")
         return self.backend.embed(self._whole(sample.ids))
 
-    def log_odds_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
+    def log_odds_from_embeddings(self, words: torch.Tensor, through: Differentiable | None = None) -> torch.Tensor:
         """Differentiable log-odds (batch) of word embeddings (batch x length x width); one query per row.
 
-        One batch, as given: `gradients` packs, and captum packs by its `internal_batch_size`.
+        One batch, as given: `gradients` packs, and captum packs by its `internal_batch_size`. `through` takes the
+        place of the backend's own logits, for a rewired twin of the model.
         """
         import torch
 
@@ -297,7 +300,7 @@ class Classifier:
         self._ask(len(words))
         start = time.perf_counter()
         try:
-            logits = self.backend.logits_from_embeddings(words).double()
+            logits = (through or self.backend.logits_from_embeddings)(words).double()
         finally:
             self._count(model_seconds=time.perf_counter() - start)
         self._count(forwards=len(words), batches=1, tokens=words.shape[0] * words.shape[1])
@@ -311,14 +314,14 @@ class Classifier:
         """How many sequences of one length a gradient batch holds (a backward pass needs about twice the memory)."""
         return max(1, self.token_budget // (2 * length))
 
-    def gradients(self, words: torch.Tensor) -> tuple[Floats, torch.Tensor]:
+    def gradients(self, words: torch.Tensor, through: Differentiable | None = None) -> tuple[Floats, torch.Tensor]:
         """Log-odds (batch) and their gradients with respect to word embeddings (batch x length x width)."""
         import torch
 
         values, grads = [], []
         for part in words.detach().split(self.rows_per_batch(words.shape[1])):
             leaf = part.clone().requires_grad_(True)
-            out = self.log_odds_from_embeddings(leaf)
+            out = self.log_odds_from_embeddings(leaf, through)
             start = time.perf_counter()
             (grad,) = torch.autograd.grad(out.sum(), leaf)
             self._count(model_seconds=time.perf_counter() - start)
