@@ -1,0 +1,71 @@
+"""Attention-aware layer-wise relevance propagation of the log-odds, and its CP variant.
+
+LRP is patented (free for research use): see the README before using it in a product.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_bench.errors import Unsupported
+from slalom_bench.registry import explainer
+from slalom_bench.surrogates import LinearSurrogate
+from slalom_bench.types import Explanation, Sample
+
+if TYPE_CHECKING:
+    import torch
+
+    from slalom_bench.classifier import Classifier
+
+
+class _Relevance:
+    """Gradient x input of word embeddings on a rewired twin of the model (`slalom_bench.lrp`). One query."""
+
+    rule = ""
+
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        from slalom_bench.lrp import EMBEDDING_SUM, Relevance
+        from slalom_bench.torch_backend import HFBackend, two_columns
+
+        backend = classifier.backend
+        if not isinstance(backend, HFBackend):
+            raise Unsupported(f"no relevance rules for model {classifier.name}; supported: {', '.join(EMBEDDING_SUM)}")
+        relevance = Relevance(backend.module, self.rule)
+
+        def through(words: torch.Tensor) -> torch.Tensor:
+            return two_columns(backend.forward(relevance.module, None, inputs_embeds=words))
+
+        words = classifier.embed(sample)
+        values, grads = classifier.gradients(words[None], through)
+        full = float(values[0])
+        by_word = (grads[0].double() * words).sum(dim=1).cpu().numpy()
+        total = float((grads[0].double() * relevance.sums[0]).sum())
+        scores = by_word[classifier.content]
+        return Explanation(
+            {"attribution": scores}, "attribution", classifier.target,
+            surrogate=LinearSurrogate.from_full(scores, full),
+            diagnostics={
+                "log_odds": full, "words": float(scores.sum()), "special_tokens": float(by_word.sum() - scores.sum()),
+                "positions": total - float(by_word.sum()), "conservation_gap": total - full,
+            },
+        )
+
+
+@explainer("attnlrp", version=1, needs={"gradients"}, stochastic=False, family="lrp")
+class AttnLRP(_Relevance):
+    """AttnLRP (Achtibat et al. 2024) of the log-odds: relevance of word embeddings. Patented, free for research use.
+
+    BERT, RoBERTa, DistilBERT and GPT-2. Relevance left with position and type embeddings, special tokens and biases
+    is in the diagnostics.
+    """
+
+    rule = "attn"
+
+
+@explainer("attnlrp-cp", version=1, needs={"gradients"}, stochastic=False, family="lrp")
+class CpLRP(_Relevance):
+    """AttnLRP's CP variant, no relevance through the softmax: conserved but for biases. Patented, free for research."""
+
+    rule = "cp"
