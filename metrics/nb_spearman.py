@@ -69,7 +69,7 @@ def naive_bayes_weights(counts: Floats, target: int, alpha: float, normalise: bo
     outside = counts.sum(axis=1) - inside
     if not inside.any() or not outside.any():
         return None
-    weights = np.log((inside + alpha) / (outside + alpha))
+    weights: Floats = np.log((inside + alpha) / (outside + alpha))
     if normalise:
         weights -= np.log((inside + alpha).sum() / (outside + alpha).sum())
     return weights

@@ -24,9 +24,8 @@ OTHER_CLASS = "explained class is not the ranked one"
 NO_MARKS = "sample has no human marks"
 ONE_CLASS_MARKS = "marks are all of one class"
 NO_LABEL = "sample has no label"
-NO_TRUTH = "task has no ground truth of this kind"
-UNKNOWN_TOKEN = "a token has no ground truth"
-TOO_FEW_SEEDS = "fewer than two seeds"
+OTHER_SURROGATE = "surrogate is of another kind than the truth"
+UNKNOWN_TOKEN = "a token is no word of the task"
 
 RELATIVE = 1e-12
 """Numbers that differ by less than this share of their size differ by rounding only."""
@@ -81,6 +80,16 @@ def correlation(scores: NDArray[np.floating], reference: NDArray[np.floating]) -
 def one_class(marks: NDArray[np.bool_]) -> str | None:
     """AUROC and AUPRC need marked and unmarked tokens. Constant scores are defined there: they are chance."""
     return ONE_CLASS_MARKS if marks.all() or not marks.any() else None
+
+
+def no_law(law: Any) -> str | None:
+    """A text with a token that the true law does not know (a sub-word, say) has no true log-odds."""
+    return UNKNOWN_TOKEN if law is None else None
+
+
+def one_token(distinct: int) -> str | None:
+    """The importance of a single token is zero by centring: nothing to recover."""
+    return TOO_SHORT if distinct < 2 else None
 
 
 def everywhere(names: Iterable[str], reason: str) -> Score:

@@ -1,0 +1,40 @@
+"""Surrogate fit: can a linear model, a GAM or a SLALOM describe the model on new texts (Table 6)?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slalom_bench import undefined
+from slalom_bench.registry import metric
+from slalom_bench.types import Explanation, Sample, Score
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Classifier
+    from slalom_bench.context import Context
+
+
+@metric(
+    "surrogate-fit", version=1, needs={"queries", "truth", "train"}, direction="lower", unit="squared log-odds",
+    headline="slalom",
+)
+class SurrogateFitError:
+    """Squared error, on this text, of a linear model, a GAM and a SLALOM fitted to the model's outputs elsewhere.
+
+    A property of the model, not of the explanation: every explainer has the same scores.
+    """
+
+    def __init__(self, count: int = 10_000) -> None:
+        """`count`: how many fresh texts the surrogates are fitted to, once per model and seed."""
+        self.count = count
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        from slalom_bench.surrogate_fit import FAMILIES, surrogate_fit
+
+        key = ("surrogate-fit", classifier.identity(), context.task.source.content_hash, context.seed, self.count)
+        fit = context.once(
+            key, lambda: surrogate_fit(classifier, context.task, self.count, context.rng("surrogate-fit"))
+        )
+        if not fit.knows(sample.ids):
+            return undefined.everywhere(FAMILIES, undefined.UNKNOWN_TOKEN)
+        output = classifier.log_odds([sample.ids], target=1)
+        return Score({name: float((value - output)[0] ** 2) for name, value in fit.predict([sample.ids]).items()})

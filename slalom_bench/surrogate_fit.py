@@ -1,0 +1,78 @@
+"""Which family of surrogates can describe a model at all: linear, GAM and SLALOM fitted to its outputs (Table 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.fits import SlalomFit, fit_slalom
+from slalom_bench.gam import Additive, features, fit_gam, fit_linear
+from slalom_bench.types import Example, Floats, Ints, TaskData
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Classifier
+
+FAMILIES = ("linear", "gam", "slalom")
+
+
+@dataclass(frozen=True)
+class SurrogateFit:
+    """Three surrogates of one model over the tokens `vocabulary`, and their errors on the texts they were fitted to."""
+
+    vocabulary: Ints
+    linear: Additive
+    gam: Additive
+    slalom: SlalomFit
+    train_error: dict[str, float]
+
+    def knows(self, ids: Ints) -> bool:
+        return bool(np.isin(ids, self.vocabulary).all())
+
+    def predict(self, texts: Sequence[Ints]) -> dict[str, Floats]:
+        """Log-odds by family, of content ids that the vocabulary knows."""
+        return predict(self.linear, self.gam, self.slalom, numbered(texts, self.vocabulary))
+
+
+def surrogate_fit(classifier: Classifier, task: TaskData, count: int, rng: np.random.Generator) -> SurrogateFit:
+    """Fit all families to the log-odds of class 1 on `count` fresh texts, in one set of queries."""
+    texts = fresh_texts(classifier, task, count, rng)
+    targets = classifier.log_odds(texts, target=1)
+    vocabulary = np.unique(np.concatenate(texts))
+    columns, size = numbered(texts, vocabulary), len(vocabulary)
+    counts, _ = features(columns, size, 0)
+    linear = fit_linear(columns, targets, size)
+    gam = fit_gam(columns, targets, size, rng)
+    slalom = fit_slalom(counts.toarray(), targets)
+    predicted = predict(linear, gam, slalom, columns)
+    errors = {name: float(np.mean((values - targets) ** 2)) for name, values in predicted.items()}
+    return SurrogateFit(vocabulary, linear, gam, slalom, errors)
+
+
+def fresh_texts(classifier: Classifier, task: TaskData, count: int, rng: np.random.Generator) -> list[Ints]:
+    """Texts of independent words, with the lengths and word frequencies of the task's training texts."""
+    if not task.train or count < 10:
+        raise InvalidInput(f"surrogate-fit needs training texts and a count of at least 10, not {count}")
+    words = [example.text.split() for example in task.train]
+    lengths = rng.choice([len(text) for text in words], count)
+    drawn = rng.choice(np.array([word for text in words for word in text]), int(lengths.sum()))
+    texts = np.split(drawn, np.cumsum(lengths)[:-1])
+    return [classifier.encode(Example(f"fresh-{i}", " ".join(text))).ids for i, text in enumerate(texts)]
+
+
+def numbered(texts: Sequence[Ints], vocabulary: Ints) -> list[Ints]:
+    """Token ids as columns 0..U-1."""
+    return [np.searchsorted(vocabulary, text) for text in texts]
+
+
+def predict(linear: Additive, gam: Additive, slalom: SlalomFit, columns: Sequence[Ints]) -> dict[str, Floats]:
+    counts, _ = features(columns, len(slalom.value), 0)
+    weight = np.exp(slalom.importance - slalom.importance.max())
+    return {
+        "linear": linear.predict(columns),
+        "gam": gam.predict(columns),
+        "slalom": (counts @ (weight * slalom.value)) / (counts @ weight),
+    }
