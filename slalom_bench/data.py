@@ -114,8 +114,8 @@ def hub_source(repository: str, splits: Sequence[str], revision: str | None = No
     return Source("hub", repository, check, read)
 
 
-def probe(repository: str, seconds: float = PROBE_SECONDS) -> str:
-    """Empty if the hub answers for that dataset, else why not. In a thread: name lookups know no timeout."""
+def probe(repository: str, seconds: float = PROBE_SECONDS, kind: str = "datasets") -> str:
+    """Empty if the hub answers for that dataset (or model), else why not. In a thread: name lookups know no timeout."""
     import urllib.error
     import urllib.request
 
@@ -124,7 +124,7 @@ def probe(repository: str, seconds: float = PROBE_SECONDS) -> str:
 
     def ask() -> None:
         try:
-            with urllib.request.urlopen(f"{endpoint}/api/datasets/{repository}", timeout=seconds):
+            with urllib.request.urlopen(f"{endpoint}/api/{kind}/{repository}", timeout=seconds):
                 answer[0] = ""
         except urllib.error.HTTPError as error:
             answer[0] = f"the hub answered {error.code}"
