@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
 
 FAMILIES = ("linear", "gam", "slalom")
+IMPORTANCE_VARIANCE = 10.0
+"""Of the Gaussian prior on importances: wide, so that the texts and not the ridge decide (fits scale it by noise)."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ def surrogate_fit(classifier: Classifier, task: TaskData, count: int, rng: np.ra
     counts, _ = features(columns, size, 0)
     linear = fit_linear(columns, targets, size)
     gam = fit_gam(columns, targets, size, rng)
-    slalom = fit_slalom(counts.toarray(), targets)
+    slalom = fit_slalom(counts.toarray(), targets, ridge_importance=1 / (IMPORTANCE_VARIANCE * count))
     predicted = predict(linear, gam, slalom, columns)
     errors = {name: float(np.mean((values - targets) ** 2)) for name, values in predicted.items()}
     return SurrogateFit(vocabulary, linear, gam, slalom, errors)

@@ -84,6 +84,21 @@ def test_fresh_texts_follow_the_training_texts():
         fresh_texts(classifier, TASK, 5, np.random.default_rng(2))
 
 
+def test_slalom_is_not_held_back_by_its_ridge():
+    # importances 6 apart, noise of variance 0.01: the fit reaches the noise level
+    value, importance = np.array([1.5, -1.0, 0.3, 0.0]), np.array([3.0, 1.0, -1.0, -3.0])
+    rng = np.random.default_rng(7)
+
+    class Noisy(Classifier):
+        def log_odds(self, sequences, target=None):
+            return super().log_odds(sequences, target) + rng.normal(0, 0.1, len(sequences))
+
+    backend = slalom_transformer(dict(zip("abcd", value, strict=True)), dict(zip("abcd", importance, strict=True)))
+    fit = surrogate_fit(Noisy(backend), TASK, 2000, rng)
+    assert fit.train_error["slalom"] == pytest.approx(0.01, rel=0.1)
+    assert fit.slalom.importance == pytest.approx(importance, abs=0.15)
+
+
 def noisy(effect, rng, count=400, size=5):
     texts = [rng.integers(0, size, rng.integers(1, 12)) for _ in range(count)]
     return texts, np.array([effect(text) for text in texts]) + rng.normal(0, 0.5, count)
