@@ -124,6 +124,7 @@ class Runner:
         call["skips"] = [{"what": skip.what, "reason": skip.reason} for skip in result.plan.skips]
         call["sources"] = self._sources()
         self.store.open(call)
+        self._keep_samples()
         samples = sum(len(cell.subject.examples) for cell in result.plan.cells)
         try:
             with self.reporter.running(len(result.plan.cells), samples):
@@ -143,12 +144,31 @@ class Runner:
         return [
             {
                 "task": str(s.task), "source": vars(s.data.source), "model": s.model,
-                "weights": s.classifier.identity(),
+                "weights": s.classifier.identity(), "class_names": list(s.classifier.class_names),
                 "dtype": s.classifier.backend.dtype, "device": s.classifier.backend.device, "note": s.note,
                 "token_budget": s.classifier.token_budget,
             }
             for s in subjects.values()
         ]
+
+    def _keep_samples(self) -> None:
+        """The texts in the model's tokens, so that a report can show them; a text that cannot be encoded has no row."""
+        cells = {(id(cell.subject), cell.identity["max_tokens"]): cell for cell in self.result.plan.cells}
+        for cell in cells.values():
+            rows = self.store.samples(cell.identity)
+            for example in cell.subject.examples:
+                if example.id in rows.rows:
+                    continue
+                try:
+                    sample = cell.subject.classifier.encode(example, cell.identity["max_tokens"])
+                except InvalidInput:
+                    continue
+                rows.append({
+                    "id": sample.id, "text": sample.text, "label": sample.label, "truncated": sample.truncated,
+                    "tokens": cell.subject.classifier.tokens.words(sample.ids),
+                    "offsets": None if sample.offsets is None else sample.offsets.tolist(),
+                    "marks": None if sample.marks is None else sample.marks.tolist(),
+                })
 
     def run_cell(self, cell: Cell) -> None:
         """Finish one cell: the missing explanations, then the missing scores, sample by sample."""

@@ -1,6 +1,7 @@
 """The run directory: one folder a cell, rows appended one by one, a commit marker written last.
 
     RUN/run.json                        what was asked, and the provenance of every call
+    RUN/samples/NAME-KEY.jsonl          the texts of a task in a model's tokens, for reports
     RUN/cells/NAME-KEY/cell.json        the cell's full identity
                       /explanations.jsonl, costs.jsonl, scores/METRIC@VERSION.jsonl
                       /done.json        written last, by atomic rename
@@ -220,6 +221,12 @@ class RunStore:
             raise StoreError(f"{path} holds another cell than its name says; move it away or choose another --out")
         return CellStore(path, identity)
 
+    def samples(self, identity: Mapping[str, Any]) -> Rows:
+        """The samples that a cell of this identity explains: one file for a task, model and cut of the texts."""
+        shared = {key: identity[key] for key in ("task", "model", "max_tokens")}
+        readable = readable_name(identity["task"]["name"], identity["model"]["name"])
+        return Rows(self.path / "samples" / f"{readable}-{short_hash(shared, 16)}.jsonl")
+
     def cells(self) -> list[CellStore]:
         """Every cell of the run, in the order of their folder names."""
         found = []
@@ -233,6 +240,10 @@ class RunStore:
 
 def cell_name(identity: Mapping[str, Any]) -> str:
     """A folder name that a person can read and that no name in it can escape from."""
-    words = [identity["task"]["name"], identity["model"]["name"], identity["explainer"]["name"]]
-    readable = "_".join(re.sub(r"[^a-z0-9.-]+", "-", word.lower()).strip(".-")[:40] for word in words)
+    readable = readable_name(identity["task"]["name"], identity["model"]["name"], identity["explainer"]["name"])
     return f"{readable}_b{identity['budget']}_s{identity['seed']}-{short_hash(identity, 16)}"
+
+
+def readable_name(*words: str) -> str:
+    """Words for a file name: nothing in them can leave the folder."""
+    return "_".join(re.sub(r"[^a-z0-9.-]+", "-", word.lower()).strip(".-")[:40] for word in words)

@@ -315,3 +315,13 @@ def test_the_python_call_is_the_command(tmp_path):
     result = run("smoke", out=tmp_path / "run", samples=2, explainer=["leave-one-out"], metric=["deletion"])
     assert result.failed == 0
     assert result.explained == 4
+
+
+def test_the_texts_are_kept_once_for_reports(tmp_path):
+    go(tmp_path)
+    go(tmp_path, suite(explainers=("zero",)))
+    (file,) = (tmp_path / "samples").glob("*.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [row["text"] for row in rows] == list(TEXTS)
+    assert rows[1]["tokens"] == ["the", "bad", "film"]
+    assert [TEXTS[1][start:end] for start, end in rows[1]["offsets"]] == ["the", "bad", "film"]
