@@ -306,9 +306,23 @@ class Classifier:
         self._count(forwards=len(words), batches=1, tokens=words.shape[0] * words.shape[1])
         others = torch.cat([logits[:, : self.target], logits[:, self.target + 1 :]], dim=1)
         out = logits[:, self.target] - torch.logsumexp(others, dim=1)
-        if out.requires_grad:
-            out.register_hook(lambda grad: self._count(backwards=len(grad)))
+        if out.requires_grad and words.requires_grad:
+            self._watch_backward(words, out)
         return out
+
+    def _watch_backward(self, words: torch.Tensor, out: torch.Tensor) -> None:
+        """Count backward passes and their seconds, whoever starts them (captum does so itself)."""
+        started: list[float] = []
+
+        def begin(grad: torch.Tensor) -> None:
+            started.append(time.perf_counter())
+            self._count(backwards=len(grad))
+
+        def end(grad: torch.Tensor) -> None:
+            self._count(model_seconds=time.perf_counter() - started.pop())
+
+        out.register_hook(begin)
+        words.register_hook(end)
 
     def rows_per_batch(self, length: int) -> int:
         """How many sequences of one length a gradient batch holds (a backward pass needs about twice the memory)."""
@@ -322,9 +336,7 @@ class Classifier:
         for part in words.detach().split(self.rows_per_batch(words.shape[1])):
             leaf = part.clone().requires_grad_(True)
             out = self.log_odds_from_embeddings(leaf, through)
-            start = time.perf_counter()
             (grad,) = torch.autograd.grad(out.sum(), leaf)
-            self._count(model_seconds=time.perf_counter() - start)
             values.append(out.detach())
             grads.append(grad)
         return torch.cat(values).cpu().numpy().astype(np.float64), torch.cat(grads)

@@ -22,13 +22,13 @@ def random_backend(
     architecture: str = "bert", *, seed: int = 0, classes: int = 2, width: int = 32, layers: int = 2,
     vocabulary: int = 60, scale: float = 8.0,
 ) -> HFBackend:
-    """A randomly initialised sequence classifier; `scale` enlarges the weights so that tokens matter.
+    """A randomly initialised sequence classifier; `scale` enlarges the weights so that tokens matter (but Mamba's).
 
-    Encoders read [CLS] .. [SEP], GPT-2 nothing but the words.
+    Encoders read [CLS] .. [SEP], decoders nothing but the words.
     """
     import transformers as hf
 
-    tokens = word_tokens(vocabulary, specials=architecture != "gpt2")
+    tokens = word_tokens(vocabulary, specials="bert" in architecture)
     shared: dict[str, Any] = {"vocab_size": len(tokens), "num_labels": classes, "pad_token_id": 0}
     shared |= {"bos_token_id": None, "eos_token_id": None}
     with torch.random.fork_rng(devices=[]):
@@ -45,12 +45,19 @@ def random_backend(
                 dim=width, n_layers=layers, n_heads=4, hidden_dim=2 * width, max_position_embeddings=514, **shared
             )
             module = hf.DistilBertForSequenceClassification(config)
+        elif architecture == "mamba":
+            from slalom_bench.nets import MambaForSequenceClassification
+
+            config = hf.MambaConfig(
+                hidden_size=width, state_size=8, num_hidden_layers=layers, time_step_rank=4, **shared
+            )
+            module = MambaForSequenceClassification(config)
         else:
             config = hf.GPT2Config(n_embd=width, n_layer=layers, n_head=4, n_positions=514, **shared)
             module = hf.GPT2ForSequenceClassification(config)
         with torch.no_grad():
             for name, parameter in module.named_parameters():
-                if parameter.dim() > 1 and "position" not in name and "wpe" not in name:
-                    parameter.mul_(scale if "embed" not in name and "wte" not in name else 1.0)
+                if parameter.dim() > 1 and architecture != "mamba" and not any(e in name for e in ("embed", "wte", "wpe")):
+                    parameter.mul_(scale)
     names = tuple(f"class{i}" for i in range(max(2, classes)))
     return HFBackend(module.eval(), tokens, name=f"random-{architecture}", class_names=names)

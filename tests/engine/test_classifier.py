@@ -38,7 +38,7 @@ sequences_of_ids = st.lists(
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(sequences=sequences_of_ids, token_budget=st.integers(1, 400), seed=st.integers(0, 9))
 def test_any_batch_order_and_padding_gives_the_same_log_odds(architecture, sequences, token_budget, seed):
     alone = np.array([Classifier(backend(architecture)).log_odds([s])[0] for s in sequences])
