@@ -149,7 +149,7 @@ def gpt2_relevance(module: torch.nn.Module, words: torch.Tensor, target: torch.T
 def test_equal_to_the_published_rules_worked_layer_by_layer(explainer):
     backend = backend_of("gpt2", biases=0.3, layers=1)
     backend.module.double()
-    words = backend.embed(SAMPLE.ids)
+    words = Classifier(backend).embed(SAMPLE)
     with torch.no_grad():
         truth = gpt2_relevance(backend.module, words, torch.tensor([-1.0, 1.0], dtype=torch.float64), explainer.rule)
     ours = explain(explainer, backend).scores["attribution"]

@@ -52,6 +52,6 @@ def test_equal_to_captum(architecture, classes):
         explainer = registry.get("explainer", name).build()
         ours = explainer.explain(classifier, SAMPLE, 60, np.random.default_rng(0)).scores["attribution"]
         # layer normalisation makes the mean component a sum that cancels: there the summands are the scale
-        scale = float(gradient.abs().mean() if name == "grad-avg" else theirs.abs().max())
+        scale = float((gradient.abs().mean() if name == "grad-avg" else theirs.abs().max()).detach())
         assert scale > 1e-5
         assert np.abs(ours - theirs.detach().numpy()).max() < 1e-5 * scale, name
