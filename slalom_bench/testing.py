@@ -57,7 +57,8 @@ def random_backend(
             module = hf.GPT2ForSequenceClassification(config)
         with torch.no_grad():
             for name, parameter in module.named_parameters():
-                if parameter.dim() > 1 and architecture != "mamba" and not any(e in name for e in ("embed", "wte", "wpe")):
+                is_table = any(part in name for part in ("embed", "wte", "wpe"))
+                if parameter.dim() > 1 and architecture != "mamba" and not is_table:
                     parameter.mul_(scale)
     names = tuple(f"class{i}" for i in range(max(2, classes)))
     return HFBackend(module.eval(), tokens, name=f"random-{architecture}", class_names=names)
