@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,22 @@ if TYPE_CHECKING:
     from slalom_bench.models.base import ModelOptions
 
 WORDS = "vocabulary.json"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No bars and no advice from transformers: what matters of it is said in our own errors."""
+    from transformers.utils import logging
+
+    before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bars:
+            logging.enable_progress_bar()
 
 
 def pick_dtype(name: str) -> torch.dtype:
@@ -72,8 +89,48 @@ def np_ids(ids: Sequence[int]) -> Any:
 def save_backend(backend: TorchBackend, directory: Path) -> None:
     """Configuration, safetensors weights and tokenizer."""
     module: Any = backend.module
-    module.save_pretrained(directory)
+    with quiet():
+        module.save_pretrained(directory)
     save_tokens(backend.tokens, directory)
+
+
+def random_module(
+    architecture: str, vocabulary: int, pad_id: int, classes: Sequence[str], *, layers: int, width: int, positions: int,
+    dropout: float,
+) -> Any:
+    """A randomly initialised classifier; draws from torch's generator, which the caller has seeded."""
+    import transformers as hf
+
+    labels = dict(enumerate(classes))
+    shared: dict[str, Any] = {
+        "vocab_size": vocabulary, "pad_token_id": pad_id, "num_labels": len(classes), "id2label": labels,
+        "label2id": {name: i for i, name in labels.items()},
+    }
+    decoder = {"bos_token_id": pad_id, "eos_token_id": pad_id, **shared}
+    if architecture == "bert":
+        return hf.BertForSequenceClassification(hf.BertConfig(
+            hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=2 * width,
+            max_position_embeddings=positions, hidden_dropout_prob=dropout, attention_probs_dropout_prob=0.0, **shared,
+        ))
+    if architecture == "distilbert":
+        return hf.DistilBertForSequenceClassification(hf.DistilBertConfig(
+            dim=width, n_layers=layers, n_heads=4, hidden_dim=2 * width, max_position_embeddings=positions,
+            dropout=dropout, attention_dropout=0.0, seq_classif_dropout=dropout, **shared,
+        ))
+    if architecture == "gpt2":
+        return hf.GPT2ForSequenceClassification(hf.GPT2Config(
+            n_embd=width, n_layer=layers, n_head=4, n_inner=2 * width, n_positions=positions, embd_pdrop=dropout,
+            resid_pdrop=dropout, attn_pdrop=0.0, activation_function="gelu_pytorch_tanh", **decoder,
+        ))
+    if architecture == "bloom":
+        return hf.BloomForSequenceClassification(hf.BloomConfig(
+            hidden_size=width, n_layer=layers, n_head=4, hidden_dropout=dropout, attention_dropout=0.0, **decoder,
+        ))
+    from slalom_bench.nets import MambaForSequenceClassification
+
+    return MambaForSequenceClassification(hf.MambaConfig(
+        hidden_size=width, num_hidden_layers=layers, state_size=8, **decoder,
+    ))
 
 
 def load_module(source: str | Path, options: ModelOptions, revision: str | None = None, **config: Any) -> Any:
@@ -83,14 +140,17 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
     """
     import transformers as hf
 
+    import slalom_bench.nets  # noqa: F401  (tells transformers of the Mamba classifier)
+
     placement: dict[str, Any] = {"device_map": options.device_map} if options.device_map else {}
     shared: dict[str, Any] = {"revision": revision, "trust_remote_code": options.trust_remote_code}
     try:
-        settings = hf.AutoConfig.from_pretrained(str(source), **shared, **config)
-        module, info = hf.AutoModelForSequenceClassification.from_pretrained(
-            str(source), config=settings, dtype=pick_dtype(options.dtype), use_safetensors=True,
-            output_loading_info=True, **shared, **placement,
-        )
+        with quiet():
+            settings = hf.AutoConfig.from_pretrained(str(source), **shared, **config)
+            module, info = hf.AutoModelForSequenceClassification.from_pretrained(
+                str(source), config=settings, dtype=pick_dtype(options.dtype), use_safetensors=True,
+                output_loading_info=True, **shared, **placement,
+            )
     except Exception as error:
         raise InvalidInput(_explain(source, error)) from error
     if info["missing_keys"] and not config:
@@ -105,8 +165,6 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
 
 def load_backend(source: str | Path, name: str, options: ModelOptions, revision: str | None = None) -> HFBackend:
     """A checkpoint and its tokenizer; the classes are those of its configuration."""
-    if not Path(source).is_dir() and (Path(source).is_absolute() or str(source).startswith(".")):
-        raise InvalidInput(f"no directory {source}; give a checkpoint's directory or a hub id")
     tokens = load_tokens(source, options, revision)
     module = load_module(source, options, revision)
     return HFBackend(module, tokens, name=name, class_names=class_names(module.config))

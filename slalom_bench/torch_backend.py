@@ -154,6 +154,8 @@ class HFBackend(TorchBackend):
         if limit is not None and "roberta" in getattr(config, "model_type", ""):
             limit -= int(config.pad_token_id or 0) + 1  # positions start after the padding index
         super().__init__(module, tokens, name=name, class_names=class_names, max_length=limit)
+        if not getattr(config, "num_attention_heads", None):
+            self.capabilities = self.capabilities - {"attentions"}
         self.reads_last = isinstance(getattr(module, "score", None), nn.Module)
         if getattr(config, "is_encoder_decoder", False):
             raise InvalidInput(f"model {name}: encoder-decoder classifiers are not supported")

@@ -216,12 +216,14 @@ def rate(step: int, steps: int, recipe: Recipe) -> float:
 
 def fit(
     backend: TorchBackend, train: Callable[[int], Labelled], validation: Labelled, recipe: Recipe, state: Path,
-    say: Say = print,
+    say: Say = print, by_loss: bool = False,
 ) -> Report:
     """Train `backend.module` in place and leave it at its best epoch, in evaluation mode.
 
-    `train(epoch)` gives an epoch's data (always the same, or fresh). `state` holds the last finished epoch: a killed
-    training continues from it with the very result of an undisturbed one.
+    The best epoch has the highest validation accuracy, or with `by_loss` (labels drawn at random from the true
+    log-odds, so that accuracy says little) the lowest validation loss. `train(epoch)` gives an epoch's data (always
+    the same, or fresh). `state` holds the last finished epoch: a killed training continues from it with the very
+    result of an undisturbed one.
     """
     import torch
 
@@ -239,10 +241,8 @@ def fit(
         row = _epoch(backend, optimizer, train(epoch), epoch, recipe, say)
         row["accuracy"], row["loss"] = evaluate(backend, validation)
         report.history.append(row)
-        # ties go to the lower loss
-        report.best_epoch = max(
-            range(epoch + 1), key=lambda i: (report.history[i]["accuracy"], -report.history[i]["loss"])
-        )
+        merits = [(0.0 if by_loss else past["accuracy"], -past["loss"]) for past in report.history]
+        report.best_epoch = merits.index(max(merits))
         say(
             f"epoch {epoch + 1}/{recipe.epochs}: train loss {row['train_loss']:.4f}, validation accuracy "
             f"{row['accuracy']:.4f}, loss {row['loss']:.4f} ({row['seconds']:.0f} s)"

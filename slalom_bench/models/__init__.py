@@ -2,6 +2,56 @@
 
 from __future__ import annotations
 
-from slalom_bench.models.base import Availability, ModelOptions
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Availability", "ModelOptions"]
+from slalom_bench import registry
+from slalom_bench.errors import SlalomBenchError
+from slalom_bench.models.base import Availability, ModelOptions
+from slalom_bench.specs import Ref
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Backend
+    from slalom_bench.types import TaskData
+
+__all__ = ["Availability", "ModelOptions", "availability", "build", "load", "resolve"]
+
+ARGUMENTS = {"hf": "checkpoint", "openai": "model"}
+"""The parameter that the argument after the colon stands for."""
+STAND_INS = {"bert": "mini-bert", "distilbert": "mini-distilbert", "gpt2": "mini-gpt2"}
+
+
+def build(spec: str) -> Any:
+    """The registered model of a spec `NAME[:key=value,...]`, `hf:DIR_OR_ID` or `openai:MODEL`, not yet loaded."""
+    ref = Ref.parse(spec)
+    params = dict(ref.params)
+    if ref.argument is not None:
+        params[ARGUMENTS[ref.name]] = ref.argument
+    return registry.get("model", ref.name).build(params)
+
+
+def load(spec: str, task: TaskData, options: ModelOptions) -> Backend:
+    """The model of a spec as a backend for a task; one that must be trained first says what that costs and trains."""
+    backend: Backend = build(spec).load(task, options)
+    return backend
+
+
+def availability(spec: str, task_name: str | None, options: ModelOptions) -> Availability:
+    """Whether a model is here, and what having it would take. Loads neither torch nor the task."""
+    try:
+        found: Availability = build(spec).availability(task_name, options)
+    except SlalomBenchError as error:
+        return Availability("unavailable", str(error))
+    return found
+
+
+def resolve(spec: str, task: TaskData, options: ModelOptions) -> tuple[str, str]:
+    """(spec to load, reason): bert, distilbert and gpt2 give way to the shipped minis where they cannot be had."""
+    ref = Ref.parse(spec)
+    mini = STAND_INS.get(ref.name)
+    if mini is None or ref.params or task.truth or len(task.class_names) != 2:
+        return spec, ""
+    found = availability(spec, task.task, options)
+    if found.ready or (found.state != "unavailable" and options.allow_training):
+        return spec, ""
+    reason = found.detail if found.state == "unavailable" else "it is not trained yet and training is not allowed"
+    return mini, f"{reason}; {mini} was trained on IMDB reviews"

@@ -205,9 +205,10 @@ class TrainedModel:
                 torch.manual_seed(recipe.seed)
                 self.save(self.build(task, [example.text for example in examples], options), fresh)
         backend = self.open(state / "start", task, options)
+        recipe = within(recipe, backend)
         train = self.training_data(task, backend, examples, recipe)
         validation = labelled(backend.tokens, validation_examples, recipe.max_tokens)
-        report = fit(backend, train, validation, recipe, state / "epoch", options.say)
+        report = fit(backend, train, validation, recipe, state / "epoch", options.say, by_loss=bool(task.truth))
         record = {
             "validation": {**report.best, "texts": len(validation), "epoch": report.best_epoch + 1},
             "history": report.history, "seconds": report.seconds,
@@ -242,6 +243,14 @@ class TrainedModel:
         return {"accuracy": accuracy, "loss": loss, "texts": len(examples), "source": task.source.name}
 
 
+def within(recipe: Recipe, backend: TorchBackend) -> Recipe:
+    """The recipe with its lengths cut to what the model takes between its special tokens."""
+    if backend.max_length is None:
+        return recipe
+    room = backend.max_length - len(backend.tokens.prefix) - len(backend.tokens.suffix)
+    return replace(recipe, max_tokens=min(room, recipe.max_tokens), long_tokens=min(room, recipe.long_tokens))
+
+
 def synthetic_words(task: TaskData) -> list[str]:
     """The vocabulary of a generated task."""
     return list(task.truth["value" if "value" in task.truth else "weight"])
@@ -251,7 +260,8 @@ def generate(task: TaskData, count: int, seed: int) -> Sequence[Example]:
     """Fresh labelled texts of a generated task, of the same law as the loaded one."""
     entry = registry.get("task", task.task)
     sized = "vocabulary" in inspect.signature(entry.factory).parameters
-    made: Sequence[Example] = entry.build({"vocabulary": len(synthetic_words(task))} if sized else {}).generate(count, seed)
+    law = entry.build({"vocabulary": len(synthetic_words(task))} if sized else {})
+    made: Sequence[Example] = law.generate(count, seed)
     return made
 
 

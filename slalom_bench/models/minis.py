@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.models.base import Availability, ModelOptions, TrainedModel
+from slalom_bench.models.base import Availability, ModelOptions
+from slalom_bench.models.pretrained import Checkpointed
 from slalom_bench.registry import model
 from slalom_bench.splits import is_held_out
 from slalom_bench.tokens import HFTokens
@@ -17,7 +18,7 @@ from slalom_bench.types import Example, TaskData
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Backend
-    from slalom_bench.torch_backend import HFBackend, TorchBackend
+    from slalom_bench.torch_backend import HFBackend
 
 VOCABULARY, WIDTH, POSITIONS = 8000, 128, 512
 
@@ -61,39 +62,13 @@ def train_tokenizer(architecture: str, texts: Iterable[str]) -> Any:
     )
 
 
-def random_module(architecture: str, vocabulary: int, pad_id: int, classes: tuple[str, ...], layers: int = 2) -> Any:
-    """A randomly initialised classifier; draws from torch's generator, which the caller has seeded."""
-    import transformers as hf
-
-    labels = dict(enumerate(classes))
-    shared: dict[str, Any] = {
-        "vocab_size": vocabulary, "pad_token_id": pad_id, "num_labels": len(classes), "id2label": labels,
-        "label2id": {name: i for i, name in labels.items()},
-    }
-    if architecture == "bert":
-        return hf.BertForSequenceClassification(hf.BertConfig(
-            hidden_size=WIDTH, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=2 * WIDTH,
-            max_position_embeddings=POSITIONS, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.0, **shared,
-        ))
-    if architecture == "distilbert":
-        return hf.DistilBertForSequenceClassification(hf.DistilBertConfig(
-            dim=WIDTH, n_layers=layers, n_heads=4, hidden_dim=2 * WIDTH, max_position_embeddings=POSITIONS,
-            dropout=0.2, attention_dropout=0.0, seq_classif_dropout=0.2, **shared,
-        ))
-    return hf.GPT2ForSequenceClassification(hf.GPT2Config(
-        n_embd=WIDTH, n_layer=layers, n_head=4, n_inner=2 * WIDTH, n_positions=POSITIONS,
-        activation_function="gelu_pytorch_tanh", embd_pdrop=0.2, resid_pdrop=0.2,
-        attn_pdrop=0.0, bos_token_id=pad_id, eos_token_id=pad_id, **shared,
-    ))
-
-
-class Mini(TrainedModel):
+class Mini(Checkpointed):
     """The shipped weights, or with `weights=trained` a training on the task's own texts."""
 
     architecture = ""
     ships_weights = True
     recipe_defaults = Recipe(
-        epochs=4, learning_rate=1e-3, batch_size=32, max_tokens=256, token_drop=0.2, window=0.5, long_share=0.15,
+        epochs=4, learning_rate=1e-3, batch_size=32, max_tokens=256, token_drop=0.3, window=0.5, long_share=0.15,
         short_epochs=2,
     )
 
@@ -119,6 +94,8 @@ class Mini(TrainedModel):
         if self.weights == "trained":
             return super().load(task, options)
         self._check_shipped()
+        if len(task.class_names) != 2:
+            raise Unsupported(f"model {self.name} knows two classes, and {task.task} has {len(task.class_names)}")
         from slalom_bench.hf_files import load_backend
 
         return load_backend(self.directory, self.name, options)
@@ -146,22 +123,15 @@ class Mini(TrainedModel):
         return {"architecture": self.architecture, "layers": self.layers, "width": WIDTH, "vocabulary": VOCABULARY}
 
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
+        from slalom_bench.hf_files import random_module
         from slalom_bench.torch_backend import HFBackend
 
         tokens = HFTokens(train_tokenizer(self.architecture, texts))
-        size, pad = len(tokens.tokenizer), tokens.pad_id
-        module = random_module(self.architecture, size, pad, task.class_names, self.layers).eval()
+        module = random_module(
+            self.architecture, len(tokens.tokenizer), tokens.pad_id, task.class_names, layers=self.layers, width=WIDTH,
+            positions=POSITIONS, dropout=0.2,
+        ).eval()
         return HFBackend(module, tokens, name=self.name, class_names=task.class_names)
-
-    def save(self, backend: TorchBackend, directory: Path) -> None:
-        from slalom_bench.hf_files import save_backend
-
-        save_backend(backend, directory)
-
-    def open(self, directory: Path, task: TaskData, options: ModelOptions) -> HFBackend:
-        from slalom_bench.hf_files import load_backend
-
-        return load_backend(directory, self.name, options)
 
 
 @model("mini-bert", version=1, needs=(), family="transformer")
@@ -183,4 +153,6 @@ class MiniGpt2(Mini):
     """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package."""
 
     name, architecture = "mini-gpt2", "gpt2"
-    recipe_defaults = replace(Mini.recipe_defaults, prefix_loss=0.5)
+    recipe_defaults = replace(
+        Mini.recipe_defaults, epochs=4, short_epochs=3, learning_rate=1.5e-3, token_drop=0.2, prefix_loss=0.5
+    )

@@ -1,0 +1,228 @@
+"""Pretrained language models fine-tuned as classifiers, small random ones for generated tasks, and any checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.hub import Checkpoint
+from slalom_bench.models.base import Availability, ModelOptions, TrainedModel, synthetic_words
+from slalom_bench.registry import model
+from slalom_bench.tokens import WordTokens
+from slalom_bench.training import Recipe
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Backend
+    from slalom_bench.torch_backend import HFBackend, TorchBackend
+    from slalom_bench.types import Example, TaskData
+
+PAPER_LAYERS = {"imdb": 2, "yelp-hat": 6}
+SYNTHETIC_POSITIONS = 64
+
+
+class Checkpointed(TrainedModel):
+    """Saved and opened as a transformers checkpoint."""
+
+    def save(self, backend: TorchBackend, directory: Path) -> None:
+        from slalom_bench.hf_files import save_backend
+
+        save_backend(backend, directory)
+
+    def open(self, directory: Path, task: TaskData, options: ModelOptions) -> HFBackend:
+        from slalom_bench.hf_files import load_backend
+
+        return load_backend(directory, self.name, options)
+
+
+class Pretrained(Checkpointed):
+    """The first layers of a pretrained model with a new head, fine-tuned on a task.
+
+    `source`: a directory or hub id to start from; a directory with a fine-tuned classifier is used as it stands.
+    `texts`: how many training texts are used (the paper's 5,000; 0 for all). `width`: of the small randomly
+    initialised model that is trained instead on generated tasks.
+    """
+
+    hub = Checkpoint("")
+    default_layers: int | None = 2
+    architecture = ""
+
+    def __init__(
+        self, source: str | None = None, layers: int | None = None, epochs: int | None = None,
+        learning_rate: float | None = None, batch_size: int | None = None, max_tokens: int | None = None,
+        seed: int = 0, texts: int = 5000, width: int = 64,
+    ) -> None:
+        self.source = source
+        self.layers = layers
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_tokens = max_tokens
+        self.seed = seed
+        self.texts = texts
+        self.width = width
+
+    def checkpoint(self, options: ModelOptions) -> Checkpoint:
+        """Where the weights come from: `source`, else DATA_DIR/models/NAME, else the hub at a pinned revision."""
+        if self.source is not None:
+            return Checkpoint(self.source)
+        if options.data_dir is not None and (own := options.data_dir / "models" / self.name).is_dir():
+            return Checkpoint(str(own))
+        return self.hub
+
+    def depth(self, task_name: str | None) -> int | None:
+        if self.layers is not None or self.default_layers is None:
+            return self.layers
+        return PAPER_LAYERS.get(task_name or "", self.default_layers)
+
+    def default_recipe(self, task: str, synthetic: bool) -> Recipe:
+        """The papers' 2 epochs of batches of 5; on generated tasks 5 (or 20) epochs of batches of 20 (appendix E)."""
+        if not synthetic:
+            return Recipe(epochs=2, learning_rate=5e-5, batch_size=5, max_tokens=510)
+        # 5e-5 is for 768-wide models; a 64-wide one needs more to learn as much in as many steps
+        epochs = 20 if task == "synthetic-slalom" else 5
+        return Recipe(epochs=epochs, learning_rate=1e-3, batch_size=20, max_tokens=SYNTHETIC_POSITIONS - 2)
+
+    def training_examples(self, task: TaskData) -> list[Example]:
+        return list(task.train[: self.texts or None])
+
+    def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        checkpoint = self.checkpoint(options)
+        if task.truth or not checkpoint.classifies():
+            return super().load(task, options)
+        if self.layers is not None:
+            raise InvalidInput(f"{checkpoint.source} is a fine-tuned classifier: leave out layers={self.layers}")
+        from slalom_bench.hf_files import load_backend
+
+        return load_backend(checkpoint.source, self.name, options)
+
+    def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        trained = super().availability(task_name, options)
+        if trained.ready or (task_name or "").startswith("synthetic"):
+            return trained
+        checkpoint = self.checkpoint(options)
+        if checkpoint.local and checkpoint.classifies():
+            return Availability("directory", f"a fine-tuned classifier in {Path(checkpoint.source).name}")
+        if problem := checkpoint.problem():
+            return Availability("unavailable", f"{checkpoint.source}: {problem}")
+        if checkpoint.local or checkpoint.in_cache():
+            return Availability("train", f"pretrained weights are here; {trained.detail}")
+        return Availability("download", f"{checkpoint.source} from the hub, then train {trained.detail}")
+
+    def cost(self, task_name: str | None) -> str:
+        recipe = self.recipe(task_name or "", (task_name or "").startswith("synthetic"))
+        return f"{recipe.epochs} epochs over {self.texts or 'all'} texts of at most {recipe.max_tokens} tokens"
+
+    def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
+        layers = self.depth(task.task)
+        if task.truth:
+            return {"architecture": self.architecture, "layers": layers, "width": self.width,
+                    "words": synthetic_words(task)}
+        return {"checkpoint": self.checkpoint(options).identity(), "layers": layers}
+
+    def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
+        return self._small(task) if task.truth else self._cut(task, options)
+
+    def _cut(self, task: TaskData, options: ModelOptions) -> HFBackend:
+        from slalom_bench.hf_files import load_module, load_tokens
+        from slalom_bench.torch_backend import HFBackend
+
+        checkpoint = self.checkpoint(options)
+        if problem := checkpoint.problem():
+            raise InvalidInput(
+                f"model {self.name} needs {checkpoint.source}, which cannot be had: {problem}. Give a checkpoint with "
+                f"{self.name}:source=DIR or in DATA_DIR/models/{self.name}, or use mini-{self.name} or hf:DIR"
+            )
+        labels = dict(enumerate(task.class_names))
+        changes: dict[str, Any] = {"id2label": labels, "label2id": {name: i for i, name in labels.items()}}
+        if (layers := self.depth(task.task)) is not None:
+            changes["num_hidden_layers"] = layers
+        tokens = load_tokens(checkpoint.source, options, checkpoint.revision)
+        module = load_module(checkpoint.source, options, checkpoint.revision, **changes)
+        return HFBackend(module, tokens, name=self.name, class_names=task.class_names)
+
+    def _small(self, task: TaskData) -> HFBackend:
+        """A small random model over the words of a generated task; encoders read [CLS] .. [SEP]."""
+        from slalom_bench.hf_files import random_module
+        from slalom_bench.torch_backend import HFBackend
+
+        ends = {} if self.architecture not in ("bert", "distilbert") else {"prefix": ["[CLS]"], "suffix": ["[SEP]"]}
+        tokens = WordTokens(synthetic_words(task), **ends)
+        module = random_module(
+            self.architecture, len(tokens), tokens.pad_id, task.class_names, layers=self.depth(task.task) or 2,
+            width=self.width, positions=SYNTHETIC_POSITIONS, dropout=0.0,
+        )
+        return HFBackend(module.eval(), tokens, name=self.name, class_names=task.class_names)
+
+
+@model("bert", version=1, needs=(), family="transformer")
+class Bert(Pretrained):
+    """BERT base (uncased), cut to its first layers and fine-tuned on the task."""
+
+    name = architecture = "bert"
+    hub = Checkpoint("google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594")
+
+
+@model("distilbert", version=1, needs=(), family="transformer")
+class DistilBert(Pretrained):
+    """DistilBERT base (uncased), cut to its first layers and fine-tuned on the task."""
+
+    name = architecture = "distilbert"
+    hub = Checkpoint("distilbert/distilbert-base-uncased", "12040accade4e8a0f71eabdb258fecc2e7e948be")
+
+
+@model("gpt2", version=1, needs=(), family="transformer")
+class Gpt2(Pretrained):
+    """GPT-2, cut to its first layers and fine-tuned on the task, read at the last token."""
+
+    name = architecture = "gpt2"
+    hub = Checkpoint("openai-community/gpt2", "607a30d783dfa663caf39e06633721c8d4cfcd7e")
+
+
+@model("bloom", version=1, needs=(), family="transformer")
+class Bloom(Pretrained):
+    """BLOOM (7.1B as in appendix F.7, or `source`), read at the last token."""
+
+    name = architecture = "bloom"
+    hub = Checkpoint("bigscience/bloom-7b1")
+    default_layers = None
+
+
+@model("mamba", version=1, needs=(), family="state space")
+class Mamba(Pretrained):
+    """Mamba (2.8B as in appendix F.7, or `source`) with a linear head on the last token; it has no attention."""
+
+    name = architecture = "mamba"
+    hub = Checkpoint("state-spaces/mamba-2.8b-hf")
+    default_layers = None
+
+
+@model("hf", version=1, needs=(), family="checkpoint")
+class AnyCheckpoint:
+    """`hf:DIR_OR_ID`: any sequence classification checkpoint in safetensors, of two or more classes or one logit."""
+
+    def __init__(self, checkpoint: str | None = None, revision: str | None = None) -> None:
+        self.checkpoint = checkpoint
+        self.revision = revision
+
+    def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        from slalom_bench.hf_files import load_backend
+
+        if self.checkpoint is None:
+            raise InvalidInput("hf needs a checkpoint: hf:DIRECTORY or hf:HUB_ID")
+        wanted = Checkpoint(self.checkpoint, self.revision)
+        looks_local = Path(self.checkpoint).is_absolute() or self.checkpoint.startswith((".", "~"))
+        if not wanted.local and looks_local:
+            raise InvalidInput(f"hf:{self.checkpoint}: no such directory")
+        if problem := wanted.problem():
+            raise InvalidInput(f"hf:{self.checkpoint} is no directory here, and {problem}")
+        return load_backend(self.checkpoint, f"hf:{Path(self.checkpoint).name}", options, self.revision)
+
+    def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        if self.checkpoint is None:
+            return Availability("directory", "any you name: hf:DIRECTORY or hf:HUB_ID")
+        wanted = Checkpoint(self.checkpoint, self.revision)
+        if problem := wanted.problem():
+            return Availability("unavailable", problem)
+        return Availability("directory" if wanted.local else "cached" if wanted.in_cache() else "download")

@@ -1,0 +1,203 @@
+"""The training loop: what it learns, that a killed training is continued exactly, and what the cache key holds."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.models.base import ModelOptions, trainings
+from slalom_bench.models.pretrained import Bert
+from slalom_bench.testing import random_backend
+from slalom_bench.training import (
+    Labelled, Recipe, batch_loss, batches, evaluate, fit, labelled, perturbed, rate, split_validation, whole,
+)
+from slalom_bench.types import DataSource, Example, TaskData
+
+RECIPE = Recipe(epochs=3, learning_rate=3e-3, batch_size=16, max_tokens=12, token_drop=0.1, window=0.5)
+
+
+def separable(count: int, seed: int) -> Labelled:
+    """Ids 10..19 say class 1, 20..29 class 0, the rest nothing."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(2, size=count)
+    texts = [np.concatenate([rng.integers(30, 60, 9), rng.integers(10, 20, 3) + 10 * (1 - y)]) for y in labels]
+    return Labelled([rng.permutation(text).astype(np.int64) for text in texts], labels.astype(np.int64))
+
+
+def test_learns_a_separable_task_and_keeps_the_best_epoch(tmp_path: Path) -> None:
+    backend = random_backend("bert", scale=1.0)
+    data, validation = separable(400, 0), separable(100, 1)
+    assert evaluate(backend, validation)[0] < 0.8
+    report = fit(backend, lambda epoch: data, validation, RECIPE, tmp_path / "state", lambda line: None)
+    accuracy, loss = evaluate(backend, validation)
+    assert accuracy > 0.97
+    assert not backend.module.training
+    best = max(report.history, key=lambda row: (row["accuracy"], -row["loss"]))
+    assert (accuracy, loss) == pytest.approx((best["accuracy"], best["loss"]), abs=1e-6)
+
+
+@pytest.mark.parametrize("architecture", ["distilbert", "gpt2"])
+def test_a_killed_training_ends_as_an_undisturbed_one(tmp_path: Path, architecture: str) -> None:
+    data, validation = separable(96, 0), separable(40, 1)
+    recipe = replace(RECIPE, prefix_loss=0.5 if architecture == "gpt2" else 0.0)
+
+    def killed(epoch: int) -> Labelled:
+        if epoch == 2:
+            raise KeyboardInterrupt
+        return data
+
+    undisturbed, resumed = (random_backend(architecture, scale=1.0) for _ in range(2))
+    fit(undisturbed, lambda epoch: data, validation, recipe, tmp_path / "one", lambda line: None)
+    with pytest.raises(KeyboardInterrupt):
+        fit(random_backend(architecture, scale=1.0), killed, validation, recipe, tmp_path / "two", lambda line: None)
+    report = fit(resumed, lambda epoch: data, validation, recipe, tmp_path / "two", lambda line: None)
+    assert len(report.history) == 3
+    assert undisturbed.identity() == resumed.identity()
+    assert undisturbed.identity() != random_backend(architecture, scale=1.0).identity()
+    assert {path.suffix for path in (tmp_path / "two").iterdir()} == {".safetensors", ".json"}
+
+
+def test_training_leaves_the_global_generators_alone(tmp_path: Path) -> None:
+    import torch
+
+    before = torch.random.get_rng_state()
+    fit(random_backend("bert"), lambda epoch: separable(20, 0), separable(10, 1), replace(RECIPE, epochs=1),
+        tmp_path / "state", lambda line: None)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_rate_warms_up_and_falls_to_zero() -> None:
+    recipe = Recipe(learning_rate=1.0, warmup=0.2)
+    assert [rate(step, 10, recipe) for step in range(10)] == pytest.approx([0.5, 1, *(i / 8 for i in range(8, 0, -1))])
+
+
+def test_an_epoch_holds_every_text_once_in_batches_of_like_length() -> None:
+    rng = np.random.default_rng(0)
+    texts = [np.full(length, i) for i, length in enumerate(rng.integers(1, 100, 333))]
+    data = Labelled(texts, np.arange(333))
+    recipe = Recipe(batch_size=8, max_tokens=1000)
+    seen, waste = [], 0
+    for sequences, labels in batches(data, recipe, 0, rng):
+        assert [sequence[0] for sequence in sequences] == list(labels)
+        seen += list(labels)
+        waste += sum(max(map(len, sequences)) - len(sequence) for sequence in sequences)
+    assert sorted(seen) == list(range(333))
+    assert waste < 0.1 * sum(map(len, texts))
+
+
+def test_training_views() -> None:
+    text = np.arange(100)
+    rng = np.random.default_rng(0)
+    assert list(perturbed(text, Recipe(max_tokens=10), 0, rng)) == list(range(10))
+    assert len(perturbed(text, Recipe(max_tokens=10, short_epochs=1), 0, rng)) == 5
+    assert len(perturbed(text, Recipe(max_tokens=10, short_epochs=1), 1, rng)) == 10
+    starts = {int(perturbed(text, Recipe(max_tokens=10, window=1.0), 0, rng)[0]) for _ in range(2000)}
+    assert starts == set(range(91))
+    dropped = np.mean([len(perturbed(text, Recipe(token_drop=0.3), 0, rng)) for _ in range(500)])
+    assert dropped == pytest.approx(70, abs=1)
+    lengths = {len(perturbed(text, Recipe(max_tokens=10, long_share=0.5, long_tokens=50), 0, rng)) for _ in range(50)}
+    assert lengths == {10, 50}
+    assert len(perturbed(text[:1], Recipe(token_drop=0.999), 0, rng)) == 1
+
+
+def test_prefix_loss_is_the_loss_of_every_prefix_weighted_by_its_length() -> None:
+    from scipy.special import logsumexp
+
+    backend = random_backend("gpt2")
+    texts, labels = [np.array([5, 9, 11]), np.array([7, 8])], np.array([1, 0])
+
+    def losses(sequences: list[np.ndarray], label: int) -> np.ndarray:
+        logits = np.concatenate([backend.logits([whole(backend.tokens, s)]) for s in sequences]).astype(np.float64)
+        return logsumexp(logits, axis=1) - logits[:, label]
+
+    prefixes = [losses([t[: i + 1] for i in range(len(t))], y) for t, y in zip(texts, labels, strict=True)]
+    last = np.mean([row[-1] for row in prefixes])
+    every = sum((row * np.arange(1, len(row) + 1)).sum() for row in prefixes) / (1 + 2 + 3 + 1 + 2)
+    assert batch_loss(backend, texts, labels, 0.0).item() == pytest.approx(last, abs=1e-5)
+    assert batch_loss(backend, texts, labels, 0.7).item() == pytest.approx(last + 0.7 * every, abs=1e-5)
+
+
+def test_equal_texts_fall_on_one_side_of_the_validation_split() -> None:
+    texts = [f"review number {i} <br />of many" for i in range(400)]
+    examples = [Example(str(i), text, 0) for i, text in enumerate(texts + [t.replace("<br />", "") for t in texts])]
+    train, validation = split_validation(examples, 0.25)
+    assert {int(e.id) % 400 for e in train}.isdisjoint({int(e.id) % 400 for e in validation})
+    assert 0.18 < len(validation) / 800 < 0.32
+    with pytest.raises(InvalidInput, match="too few"):
+        split_validation(examples[:1], 0.25)
+
+
+def test_a_text_without_a_label_is_named() -> None:
+    with pytest.raises(InvalidInput, match="example lone has no label"):
+        labelled(random_backend().tokens, [Example("lone", "w1 w2")], 10)
+
+
+@pytest.mark.parametrize("bad", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"validation": 1.0}])
+def test_impossible_recipes_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(bad))):
+        Recipe(**bad)  # type: ignore[arg-type]
+
+
+# ---- the cache ----
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SLALOM_BENCH_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "models"
+
+
+@pytest.fixture(scope="module")
+def linear() -> TaskData:
+    from slalom_bench.data import load_task
+
+    return load_task("synthetic-linear", {"train_size": 200, "evaluation_size": 50})
+
+
+QUIET = ModelOptions(device="cpu", progress=False)
+
+
+def test_trained_once_and_read_from_the_cache_ever_after(cache: Path, linear: TaskData) -> None:
+    small = {"epochs": 1, "width": 16}
+    first = Bert(**small).load(linear, QUIET)
+    (directory,) = cache.iterdir()
+    stamp = (directory / "model.safetensors").stat().st_mtime_ns
+    assert not any(path.suffix in (".bin", ".pt", ".pkl") for path in directory.iterdir())
+    again = Bert(**small).load(linear, replace(QUIET, allow_training=False))
+    assert again.identity() == first.identity()
+    assert (directory / "model.safetensors").stat().st_mtime_ns == stamp
+    (record,) = trainings("bert", "synthetic-linear")
+    assert record["test"]["texts"] == 50
+    assert record["identity"]["recipe"]["epochs"] == 1
+    assert Bert(**small).availability("synthetic-linear", QUIET).state == "cached"
+    assert Bert(epochs=2, width=16).availability("synthetic-linear", QUIET).state == "train"
+
+
+def test_everything_that_shapes_the_weights_is_in_the_key(linear: TaskData) -> None:
+    other = replace(linear, source=DataSource("generated", "x", "y"), train=linear.train[1:])
+    variants = [
+        (Bert(), linear), (Bert(epochs=3), linear), (Bert(seed=1), linear), (Bert(learning_rate=1e-4), linear),
+        (Bert(layers=1), linear), (Bert(width=32), linear), (Bert(batch_size=7), linear), (Bert(), other),
+    ]
+    keys = {json.dumps(model.identity(task, QUIET), sort_keys=True) for model, task in variants}
+    assert len(keys) == len(variants)
+
+
+def test_training_that_is_not_allowed_says_how_to_get_it(cache: Path, linear: TaskData) -> None:
+    with pytest.raises(InvalidInput, match="slalom-bench train --task synthetic-linear --model bert"):
+        Bert().load(linear, replace(QUIET, allow_training=False))
+
+
+def test_a_finished_epoch_survives_a_kill_between_the_two_renames(tmp_path: Path) -> None:
+    data, validation = separable(40, 0), separable(20, 1)
+    one = random_backend("bert")
+    fit(one, lambda epoch: data, validation, replace(RECIPE, epochs=1), tmp_path / "state", lambda line: None)
+    (tmp_path / "state").rename(tmp_path / "state.old")
+    lines: list[str] = []
+    fit(random_backend("bert"), lambda epoch: data, validation, RECIPE, tmp_path / "state", lines.append)
+    assert lines[0] == "continuing after epoch 1 of 3"
