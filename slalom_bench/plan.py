@@ -56,6 +56,10 @@ class Cell:
     def title(self) -> str:
         return f"{self.subject.task} · {self.subject.model} · {self.explainer} · b={self.budget} · seed {self.seed}"
 
+    def make_explainer(self) -> Any:
+        """The explainer that this cell runs."""
+        return registry.get("explainer", self.explainer.name).build(self.explainer.params)
+
 
 @dataclass(frozen=True)
 class Skip:
@@ -89,7 +93,7 @@ def make_plan(suite: Suite, subjects: list[Subject], skips: list[Skip]) -> Plan:
     cells: list[Cell] = []
     skips = list(skips)
     for subject in subjects:
-        metrics = _metrics(suite, subject, skips)
+        metrics = usable_metrics(suite, subject, skips)
         where = f"{subject.task} · {subject.model}"
         for text in suite.explainers:
             ref = Ref.parse(text)
@@ -101,14 +105,15 @@ def make_plan(suite: Suite, subjects: list[Subject], skips: list[Skip]) -> Plan:
             if len(seeds) > 1 and not entry.metadata.get("stochastic", True):
                 seeds = suite.seeds[:1]
                 skips.append(Skip(f"{where} · {ref} · seeds {suite.seeds[1:]}", "not stochastic: one seed says it all"))
+            explainer = {"name": entry.name, "version": entry.version, "params": dict(sorted(ref.params.items()))}
             for budget in suite.budgets:
                 for seed in seeds:
-                    identity = _identity(suite, subject, ref, entry, budget, seed)
+                    identity = cell_identity(suite, subject, explainer, budget, seed)
                     cells.append(Cell(subject, ref, budget, seed, metrics, identity))
     return Plan(tuple(cells), tuple(skips))
 
 
-def _metrics(suite: Suite, subject: Subject, skips: list[Skip]) -> tuple[MetricUse, ...]:
+def usable_metrics(suite: Suite, subject: Subject, skips: list[Skip]) -> tuple[MetricUse, ...]:
     """The metrics asked for (or all that the task supports) that this task's data allow."""
     supported = registry.get("task", subject.task.name).metadata["metrics"]
     wanted = suite.metrics or tuple(name for name in supported if name in registry.names("metric"))
@@ -131,8 +136,8 @@ def _metrics(suite: Suite, subject: Subject, skips: list[Skip]) -> tuple[MetricU
     return tuple(uses)
 
 
-def _identity(
-    suite: Suite, subject: Subject, ref: Ref, entry: registry.Entry, budget: int, seed: int
+def cell_identity(
+    suite: Suite, subject: Subject, explainer: Mapping[str, Any], budget: int, seed: int
 ) -> dict[str, Any]:
     """Everything that can change a result: its hash is the cell's key."""
     task = registry.get("task", subject.task.name)
@@ -146,7 +151,7 @@ def _identity(
         "model": {
             "name": subject.model, "identity": subject.classifier.identity(), "dtype": subject.classifier.backend.dtype,
         },
-        "explainer": {"name": entry.name, "version": entry.version, "params": dict(sorted(ref.params.items()))},
+        "explainer": dict(explainer),
         "budget": budget,
         "seed": seed,
         "protocol": suite.protocol,

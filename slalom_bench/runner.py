@@ -211,7 +211,7 @@ class CellWork:
     def __init__(self, cell: Cell, store: CellStore, memo: dict[tuple[Any, ...], Any]) -> None:
         self.cell = cell
         self.store = store
-        self.explainer = registry.get("explainer", cell.explainer.name).build(cell.explainer.params)
+        self.explainer = cell.make_explainer()
         self.metrics: list[tuple[MetricUse, Any]] = [(use, use.entry.build(use.ref.params)) for use in cell.metrics]
         self.context = Context(cell.subject.data, cell.identity["protocol"], cell.seed, memo)
 
