@@ -196,6 +196,8 @@ def _explain(source: str | Path, error: Exception) -> str:
         )
     if "Unrecognized configuration class" in text:
         return f"{where(source)} is not a sequence classifier that transformers knows: {_first_line(error)}"
+    if "accelerate" in text:
+        return f"a device map needs the package accelerate (pip install accelerate): {_first_line(error)}"
     if "trust_remote_code" in text:
         return f"{where(source)} needs code of its own to run; it is only loaded with trust_remote_code"
     return f"cannot load {where(source)}: {_first_line(error)}"

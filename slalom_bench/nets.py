@@ -28,7 +28,7 @@ class MambaForSequenceClassification(MambaPreTrainedModel):
         self.backbone.embeddings = value
 
     def forward(self, attention_mask: torch.Tensor | None = None, **inputs: Any) -> SequenceClassifierOutput:
-        states = self.backbone(attention_mask=attention_mask, use_cache=False, **inputs)[0]
+        states = self.backbone(attention_mask=attention_mask, use_cache=False, **inputs)[0].to(self.score.weight.dtype)
         if attention_mask is None:
             return SequenceClassifierOutput(logits=self.score(states[:, -1]))
         last = (torch.arange(states.shape[1], device=states.device) * attention_mask).argmax(dim=1)

@@ -170,7 +170,7 @@ class HFBackend(TorchBackend):
         model: Any = module
         if not self.reads_last:
             return model(attention_mask=mask, **inputs).logits
-        hidden = model.base_model(attention_mask=mask, **self._uncached(), **inputs)[0]
+        hidden = model.base_model(attention_mask=mask, **self._uncached(), **inputs)[0].to(model.score.weight.dtype)
         if mask is None:
             return model.score(hidden[:, -1])
         places = torch.arange(mask.shape[1], device=mask.device)

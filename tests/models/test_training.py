@@ -14,7 +14,17 @@ from slalom_bench.models.base import ModelOptions, trainings
 from slalom_bench.models.pretrained import Bert
 from slalom_bench.testing import random_backend
 from slalom_bench.training import (
-    Labelled, Recipe, batch_loss, batches, evaluate, fit, labelled, perturbed, rate, split_validation, whole,
+    Labelled,
+    Recipe,
+    batch_loss,
+    batches,
+    evaluate,
+    fit,
+    labelled,
+    perturbed,
+    rate,
+    split_validation,
+    whole,
 )
 from slalom_bench.types import DataSource, Example, TaskData
 
