@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from slalom_bench import registry
 from slalom_bench.context import Context, generator
 from slalom_bench.errors import InvalidInput, RunStopped, SlalomBenchError, StoreError, Unsupported
 from slalom_bench.plan import Cell, MetricUse, Plan, Skip, Subject, make_plan

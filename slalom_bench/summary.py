@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
@@ -56,20 +57,20 @@ def mean_costs(cells: list[CellResult]) -> dict[str, float]:
     return {key: sum(part[key] for part in parts) / len(parts) for key in (parts[0] if parts else {})}
 
 
-def spell(summary: Summary, best: bool) -> str:
-    """`0.123 [0.10, 0.15]`, a star for the best and its ties, and how many samples are undefined."""
+def spell(summary: Summary, best: bool, interval: bool = True) -> str:
+    """`0.123* [0.10, 0.15]`, a star for the best and its ties, and how many samples are undefined."""
     if summary.mean is None:
         return f"undefined ({summary.undefined})" if summary.undefined else "-"
-    text = f"{summary.mean:.3g}"
-    if summary.low is not None and summary.high is not None:
-        text += f" [{summary.low:.3g}, {summary.high:.3g}]"
+    text = f"{summary.mean:.3g}" + ("*" if best else "")
+    if interval and summary.low is not None and summary.high is not None:
+        text += f" [{summary.low:.2g}, {summary.high:.2g}]"
     if summary.undefined:
         text += f" ({summary.undefined} undef.)"
-    return text + (" *" if best else "")
+    return text
 
 
 def print_tables(result: RunResult) -> None:
-    """One table a group on stdout; as wide as it needs to be where the output is a file."""
+    """One table a group on stdout, as wide as it needs to be where that is a file; intervals where they fit."""
     import shutil
     import sys
 
@@ -80,9 +81,12 @@ def print_tables(result: RunResult) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 200
     console = Console(highlight=False, width=max(width, 80))
     for group in planned_groups(result):
-        table = Table(title=group.title, title_justify="left", caption=_caption(group), caption_justify="left")
+        every = group.labels()
+        labels = [label for label in every if not is_model_level(label)]
+        interval = console.width >= 50 + 23 * len(labels)
+        caption = _caption(group, interval) + _model_level(group, every)
+        table = Table(title=group.title, title_justify="left", caption=caption, caption_justify="left")
         table.add_column("explainer", no_wrap=True)
-        labels = group.labels()
         for label in labels:
             entry = registry.get("metric", label.split("@")[0])
             table.add_column(f"{entry.name} {ARROWS[entry.metadata['direction']]}")
@@ -94,17 +98,34 @@ def print_tables(result: RunResult) -> None:
             cost = mean_costs(cells)
             table.add_row(
                 Text(explainer),
-                *("-" if r is None else spell(r.summary, r.tied_with_best) for r in found),
+                *("-" if r is None else spell(r.summary, r.tied_with_best, interval) for r in found),
                 f"{cost.get('queries', 0):.0f}", f"{cost.get('model_seconds', 0):.2f}", f"{cost.get('seconds', 0):.2f}",
                 str(sum(cell.failed for cell in cells)),
             )
         console.print(table)
 
 
-def _caption(group: Group) -> str:
+def is_model_level(label: str) -> bool:
+    """Whether a metric says something of the model, the same under every explainer."""
+    return registry.get("metric", label.split("@")[0]).metadata.get("level") == "model"
+
+
+def _model_level(group: Group, labels: list[str]) -> str:
+    """Model-level metrics, every value of them, as lines under the table."""
+    lines = []
+    for label in filter(is_model_level, labels):
+        rows = [row for cell in group.cells if label in cell.metrics for row in cell.metrics[label].rows.values()]
+        names = dict.fromkeys(name for row in rows for name in row["values"])
+        means = {name: mean([row["values"][name] for row in rows if name in row["values"]]) for name in names}
+        lines.append(f"\n{label}: " + ", ".join(f"{name} {value:.3g}" for name, value in means.items()))
+    return "".join(lines)
+
+
+def _caption(group: Group, interval: bool) -> str:
+    shown = "mean [95 % bootstrap interval]" if interval else "mean (intervals in the report and with --json)"
     cut = "" if group.settings["max_tokens"] is None else f", texts cut to {group.settings['max_tokens']} tokens"
     return (
-        f"mean [95 % bootstrap interval]; * best or not separable from it (paired, Holm, 5 %); costs are per sample. "
+        f"{shown}; * best or not separable from it (paired, Holm, 5 %); costs are per sample. "
         f"Content {group.task['content'][:12]} ({group.task['source']}), weights {group.model['identity'][:12]}, "
         f"protocol {group.settings['protocol']}, removal {group.settings['removal']}{cut}"
     )

@@ -1,0 +1,62 @@
+"""`slalom-bench profile`: what each explainer costs, and what the cost buys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Several = "NAME[:key=value,...]. May be given several times."
+
+
+def profile_command(
+    suite: Annotated[str | None, typer.Option(help="A built-in suite or a TOML file.")] = None,
+    task: Annotated[list[str] | None, typer.Option(help=Several)] = None,
+    model: Annotated[list[str] | None, typer.Option(help=Several)] = None,
+    explainer: Annotated[list[str] | None, typer.Option(help=Several)] = None,
+    metric: Annotated[list[str] | None, typer.Option(help=Several)] = None,
+    budget: Annotated[list[str] | None, typer.Option(help="500,1000,2000 for several.")] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help="Texts for the quality curves.")] = None,
+    timed: Annotated[int, typer.Option(min=1, help="Texts that are timed.")] = 3,
+    replicates: Annotated[int, typer.Option(min=1, help="Timed repetitions of each.")] = 3,
+    warmup: Annotated[int, typer.Option(min=0, help="Untimed repetitions before.")] = 1,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; runs/SUITE-profile unless given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout.")] = False,
+) -> None:
+    """Time every explainer at every budget, one alone at a time, and draw quality against cost.
+
+    Timings are warmed up, replicated and device-synchronised; medians with quartiles. The quality curves come from an
+    ordinary run at the same budgets, kept in the same directory and resumed like any other.
+
+    Examples:
+
+      slalom-bench profile --suite imdb --budget 500,1000,2000,5000,10000
+
+      slalom-bench profile --task imdb --model mini-bert --explainer slalom-eff --explainer lime --budget 500,1000
+    """
+    from slalom_bench.api import build_suite, run
+    from slalom_bench.commands.run import numbers
+    from slalom_bench.profile_run import profile_plots, profile_run, profile_table
+    from slalom_bench.progress import Reporter
+
+    spec = build_suite(
+        suite, task=task or (), model=model or (), explainer=explainer or (), metric=metric or (),
+        budget=numbers("--budget", budget), samples=samples, max_tokens=max_tokens,
+    )
+    path = out or Path("runs") / f"{spec.name}-profile"
+    reporter = Reporter()
+    result = run(spec, out=path, device=device, data_dir=data_dir, reporter=reporter)
+    if result.interrupted:
+        reporter.say("stopped; run the same command again to go on.", style="yellow")
+        raise typer.Exit(130)
+    rows = profile_run(result, reporter, samples=timed, warmup=warmup, replicates=replicates)
+    table = profile_table(rows)
+    (path / "profile.md").write_text(table + "\n", encoding="utf-8")
+    plots = profile_plots(rows, path / "plots")
+    typer.echo(json.dumps(rows) if as_json else table)
+    reporter.say(f"profile: {path / 'profile.json'}, {path / 'profile.md'} and {len(plots)} plots in {path / 'plots'}")

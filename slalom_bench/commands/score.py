@@ -1,0 +1,57 @@
+"""`slalom-bench score`: rank a method whose explanations were computed elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def score_command(
+    file: Annotated[Path, typer.Argument(help="JSON lines: id, scores, optional surrogate.")],
+    name: Annotated[str, typer.Option(help="What the method is called in tables.")] = "outside",
+    task: Annotated[str, typer.Option(help="NAME[:key=value,...] or text:FILE.")] = "imdb",
+    model: Annotated[str, typer.Option(help="The model that was explained.")] = "mini-bert",
+    metric: Annotated[list[str] | None, typer.Option(help="May be given several times; else all of the task.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="How many texts of the task.")] = 10,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the metrics' masks.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; runs/score-NAME unless given.")] = None,
+    write_samples: Annotated[
+        bool, typer.Option("--write-samples", help="Write the samples to be explained to FILE instead.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+) -> None:
+    """Score explanations from a file, so that a closed method can be ranked.
+
+    Each line is {"id": ..., "scores": [one number per content token], "surrogate": optional}. `--write-samples` writes
+    the ids, texts and tokens to explain.
+
+    Examples:
+
+      slalom-bench score samples.jsonl --write-samples --samples 20
+
+      slalom-bench score mine.jsonl --name my-method --samples 20
+    """
+    from slalom_bench.api import build_suite
+    from slalom_bench.commands.run import finish
+    from slalom_bench.models import ModelOptions
+    from slalom_bench.outside import sample_rows, score_file
+    from slalom_bench.progress import Reporter
+
+    suite = build_suite(
+        task=[task], model=[model], explainer=["zero"], metric=metric or (), samples=samples, seed=[seed],
+        max_tokens=max_tokens,
+    )
+    options, reporter = ModelOptions(device=device, data_dir=data_dir), Reporter()
+    if write_samples:
+        rows = sample_rows(suite, options, reporter)
+        file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        reporter.say(f"{len(rows)} samples written to {file}")
+        return
+    result = score_file(file, name, suite, out or Path("runs") / f"score-{name}", options, reporter)
+    finish(result, reporter, as_json)
