@@ -10,7 +10,7 @@ import numpy as np
 from slalom_bench import undefined
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import metric
-from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample, Score
+from slalom_bench.types import Bools, Explanation, Ints, Sample, Score
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
@@ -50,7 +50,7 @@ class Curve:
         for name in ranked:
             # the paper turns unsigned scores round with the label too: part of what it published
             turn = towards != explanation.target and (paper or name not in explanation.unsigned)
-            places = ranking(-explanation.scores[name] if turn else explanation.scores[name])
+            places = undefined.places(-explanation.scores[name] if turn else explanation.scores[name])
             masks.append(self.keep(places, counts, paper))
         if not ranked:
             return undefined.split(results)
@@ -86,13 +86,6 @@ class Deletion(Curve):
     """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better."""
 
     deletes = True
-
-
-def ranking(scores: Floats) -> Ints:
-    """Each position's place, 0 for the highest score; equal scores in the order of the text."""
-    places = np.empty(len(scores), np.int64)
-    places[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
-    return places
 
 
 def paper_counts(n: int) -> Ints:

@@ -30,9 +30,8 @@ def spearman(x: Floats, y: Floats) -> float:
 
 
 def top_overlap(x: Floats, y: Floats, k: int) -> float:
-    """Share of the k highest positions that both have; equal scores count in the order of the text."""
-    highest = [set(np.argsort(-scores, kind="stable")[:k].tolist()) for scores in (x, y)]
-    return len(highest[0] & highest[1]) / k
+    """Share of the k highest positions that both have."""
+    return float(((undefined.places(x) < k) & (undefined.places(y) < k)).sum() / k)
 
 
 def agreement(a: Explanation, b: Explanation, *, top: int = TOP, magnitudes: bool | None = None) -> Score:

@@ -1,6 +1,7 @@
-"""When a metric has no value: every rule in one place, with short fixed reasons so that they can be counted.
+"""When a metric has no value, and how ties rank: every rule in one place.
 
-A rule returns the reason, or None where the value is defined. Undefined is never zero.
+A rule returns its reason, a short fixed string so that reasons can be counted, or None where the value is defined.
+Undefined is never zero.
 """
 
 from __future__ import annotations
@@ -34,6 +35,13 @@ RELATIVE = 1e-12
 def is_constant(values: NDArray[np.floating]) -> bool:
     """Whether a vector has nothing to rank: one distinct number up to rounding."""
     return bool(np.ptp(values) <= RELATIVE * np.abs(values).max()) if len(values) else True
+
+
+def places(scores: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Each position's place, 0 for the highest score; ties rank in the order of the text."""
+    out = np.empty(len(scores), np.int64)
+    out[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+    return out
 
 
 def no_surrogate(explanation: Explanation) -> str | None:

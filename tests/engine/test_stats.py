@@ -19,6 +19,8 @@ def test_too_few_numbers_have_no_interval():
     assert stats.summarise([]) == stats.Summary(0, 0, None, None, None, None)
     assert stats.summarise([None]) == stats.Summary(0, 1, None, None, None, None)
     assert stats.summarise([3.0]) == stats.Summary(1, 0, 3.0, None, None, None)
+    two = stats.summarise([1.0, 3.0])
+    assert (two.low, two.high) == (pytest.approx(1.0), pytest.approx(3.0))
     same = stats.summarise([0.1] * 7)
     assert (same.low, same.high) == (pytest.approx(0.1), pytest.approx(0.1))
     assert same.standard_error == pytest.approx(0.0, abs=1e-15)
@@ -30,20 +32,41 @@ def test_too_few_numbers_have_no_interval():
 def test_interval_agrees_with_scipy_bca(draw, monkeypatch):
     monkeypatch.setattr(stats, "RESAMPLES", 20000)
     x = getattr(np.random.default_rng(1), draw)(size=40)
-    low, high = stats.bootstrap_interval(x)
+    low, high = stats.bca_interval(x, 0.95)
     theirs = scipy_stats.bootstrap((x,), np.mean, method="BCa", n_resamples=20000, rng=0).confidence_interval
     width = theirs.high - theirs.low
     assert low == pytest.approx(theirs.low, abs=0.05 * width)
     assert high == pytest.approx(theirs.high, abs=0.05 * width)
 
 
-@pytest.mark.parametrize(("draw", "n", "truth"), [("normal", 30, 0.0), ("exponential", 50, 1.0)])
+def test_small_samples_have_intervals_as_wide_as_students():
+    x = np.random.default_rng(3).normal(size=10)
+    low, high = stats.bootstrap_interval(x)
+    student = scipy_stats.t(9).ppf(0.975) * scipy_stats.sem(x)
+    assert (high - low) / 2 == pytest.approx(student, rel=0.1)
+    assert stats.widened(0.95, 10) > stats.widened(0.95, 100) > 0.95
+    assert stats.widened(0.95, 10**6) == pytest.approx(0.95, abs=1e-5)
+
+
+@pytest.mark.parametrize(("draw", "n", "truth"), [("normal", 10, 0.0), ("normal", 30, 0.0), ("exponential", 50, 1.0)])
 def test_interval_covers_the_truth_as_often_as_it_says(draw, n, truth):
     rng = np.random.default_rng(2)
-    intervals = [stats.bootstrap_interval(getattr(rng, draw)(size=n)) for _ in range(500)]
+    intervals = [stats.bootstrap_interval(getattr(rng, draw)(size=n)) for _ in range(1000)]
     covered = np.mean([low <= truth <= high for low, high in intervals])
-    # 95 % nominal; bootstrap intervals of means are a little short at these n; simulation error is 1 %
-    assert 0.91 <= covered <= 0.98
+    # 95 % nominal; over 12,000 replicates 94.1, 94.6 and 94.2 %; of 1,000 the standard error is 0.7 %
+    assert 0.92 <= covered <= 0.98
+
+
+def test_many_samples_come_in_blocks_that_do_not_repeat(monkeypatch):
+    x = np.random.default_rng(9).normal(size=300)
+    whole = stats.bootstrap_interval(x)
+    monkeypatch.setattr(stats, "BLOCK", 30_000)
+    assert stats.blocks(300, 250) == [(0, 100), (1, 100), (2, 50)]
+    means = stats.resampled_means(x, 0)
+    assert len(means) == len(np.unique(means)) == stats.RESAMPLES
+    assert means.std() == pytest.approx(x.std() / np.sqrt(300), rel=0.05)
+    assert stats.bootstrap_interval(x) == pytest.approx(whole, abs=0.02)
+    assert stats.sign_flip_test(x + 0.1) == pytest.approx(scipy_stats.ttest_1samp(x + 0.1, 0).pvalue, abs=0.02)
 
 
 def test_a_wider_confidence_is_wider():
@@ -105,18 +128,30 @@ def table(rng, offsets, n=40, noise=0.1):
 
 
 def test_ranking_sees_paired_differences_and_ties():
-    rows = table(np.random.default_rng(8), {"worst": 2.0, "twin-a": 0.0, "middle": 1.0, "twin-b": 0.0})
+    rows = table(np.random.default_rng(6), {"worst": 2.0, "twin-a": 0.0, "middle": 1.0})
+    # differs from its twin on every sample, by nothing on average
+    rows["twin-b"] = {key: x + 0.1 * (-1) ** i for i, (key, x) in enumerate(rows["twin-a"].items())}
     ranked = stats.rank(rows, "lower")
     assert {r.name for r in ranked[:2]} == {"twin-a", "twin-b"}
     assert [r.name for r in ranked[2:]] == ["middle", "worst"]
     assert [r.tied_with_best for r in ranked] == [True, True, False, False]
     assert [(r.rank_low, r.rank_high) for r in ranked] == [(1, 2), (1, 2), (3, 3), (4, 4)]
-    assert [r.rank for r in ranked] == [1, 2, 3, 4]
+    assert [r.rank for r in ranked] == [1, 1, 3, 4]
     assert ranked[3].to_best.mean == pytest.approx(2.0, abs=0.1)
     assert ranked[3].p_adjusted < 0.001
     # unpaired, the samples' difficulty (sd 5) would hide a difference of 1
     assert ranked[0].summary.high > ranked[2].summary.low
     assert [r.name for r in stats.rank(rows, "higher")][:2] == ["worst", "middle"]
+
+
+def test_equals_are_called_tied_as_often_as_the_level_says():
+    tied = []
+    for seed in range(200):
+        rows = table(np.random.default_rng(seed), {"twin-a": 0.0, "twin-b": 0.0, "worse": 2.0}, n=25)
+        tied.append([r.name for r in stats.rank(rows, "lower") if r.tied_with_best])
+    assert all("worse" not in names for names in tied)
+    # Holm over two comparisons, one of them certain to be rejected: 95 %; of 200 the standard error is 1.5 %
+    assert 0.90 <= np.mean([len(names) == 2 for names in tied]) <= 0.99
 
 
 def test_identical_rows_share_a_place():

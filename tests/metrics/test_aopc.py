@@ -8,8 +8,7 @@ from slalom_bench.classifier import Classifier
 from slalom_bench.closed_forms import bag_of_words
 from slalom_bench.context import Context
 from slalom_bench.errors import InvalidInput
-from slalom_bench.metrics.aopc import FRACTIONS, Deletion, Insertion, paper_counts, ranking
-from slalom_bench.testing import random_backend
+from slalom_bench.metrics.aopc import FRACTIONS, Deletion, Insertion, paper_counts
 from slalom_bench.types import DataSource, Example, Explanation, TaskData
 
 WEIGHTS = {"a": 2.0, "b": 1.0, "c": -1.0, "d": 0.0}
@@ -58,7 +57,7 @@ def test_scores_for_class_zero_mean_the_same_as_their_negatives_for_class_one():
 
 
 def test_ties_are_broken_by_position():
-    assert ranking(np.array([1.0, 2.0, 1.0, 2.0])).tolist() == [2, 0, 3, 1]
+    assert undefined.places(np.array([1.0, 2.0, 1.0, 2.0])).tolist() == [2, 0, 3, 1]
     # b b a: equal scores, the first half rounded up is b b
     score, _ = scored(Insertion([0.5]), text="b b a", scores=[1.0, 1.0, 0.5])
     assert score.values["lin"] == pytest.approx(p(4) - p(2))
@@ -115,13 +114,21 @@ def test_undefined_cases():
 
 
 def test_of_three_classes_only_the_predicted_one_can_be_ranked():
-    classifier = Classifier(random_backend("bert", classes=3))
-    sample = classifier.encode(Example("s", "w1 w2 w3 w4"))
-    predicted = classifier.default_target(sample)
+    # logits 0, F, 1: of a b c d F = 2 and class 1 wins; without a 0, without a and b -1
+    backend = bag_of_words(WEIGHTS)
+    two = backend.logits
+    backend.class_names = ("zero", "one", "two")
+    backend.logits = lambda sequences: np.column_stack([two(sequences), np.ones(len(sequences))])
+    classifier = Classifier(backend)
+    sample = classifier.encode(Example("s", "a b c d"))
     for target in range(3):
-        score = Deletion().score(classifier, sample, Explanation({"lin": SCORES}, "lin", target=target), context())
-        assert bool(score.values) == (target == predicted)
-        assert set(score.undefined.values()) == (set() if target == predicted else {undefined.OTHER_CLASS})
+        explanation = Explanation({"lin": SCORES}, "lin", target=target)
+        score = Deletion([0.25, 0.5]).score(classifier, sample, explanation, context())
+        if target == 1:
+            share = [np.exp(x) / (1 + np.exp(x) + np.e) for x in (2.0, 0.0, -1.0)]
+            assert score.values["lin"] == pytest.approx(share[0] - (share[1] + share[2]) / 2)
+        else:
+            assert score.undefined == {"lin": undefined.OTHER_CLASS}
 
 
 def test_all_scores_of_an_explanation_go_to_the_model_together():
