@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 
     from slalom_bench.tokens import Tokens
     from slalom_bench.torch_backend import TorchBackend
+    from slalom_bench.training_state import Report
 
 VERSION = 1
 """Part of every cache key: goes up when the loop below would give other weights."""
+LINE_EVERY = 20.0
+"""Seconds between progress lines where there is no terminal."""
+ESTIMATE_AFTER = 20
+"""Batches after which the whole time is estimated."""
 
 
 @dataclass(frozen=True)
@@ -73,24 +78,11 @@ class Labelled:
         return len(self.labels)
 
 
-@dataclass
-class Report:
-    """What a finished training says of itself."""
-
-    history: list[dict[str, float]] = field(default_factory=list)
-    """One row an epoch: train loss, validation accuracy and loss, seconds."""
-    best_epoch: int = -1
-
-    @property
-    def best(self) -> dict[str, float]:
-        return self.history[self.best_epoch]
-
-    @property
-    def seconds(self) -> float:
-        return sum(row["seconds"] for row in self.history)
-
-
 Say = Callable[[str], None]
+
+
+def silent(text: str) -> None:
+    """A `Say` that says nothing."""
 
 
 # ---- data ----
@@ -227,6 +219,8 @@ def fit(
     """
     import torch
 
+    from slalom_bench.training_state import read_weights, restore, save
+
     module = backend.module
     decayed = [p for p in module.parameters() if p.requires_grad and p.dim() > 1]
     plain = [p for p in module.parameters() if p.requires_grad and p.dim() <= 1]
@@ -234,7 +228,7 @@ def fit(
         [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
         lr=recipe.learning_rate,
     )
-    report = _restore(module, optimizer, state)
+    report = restore(module, optimizer, state)
     if report.history:
         say(f"continuing after epoch {len(report.history)} of {recipe.epochs}")
     for epoch in range(len(report.history), recipe.epochs):
@@ -247,10 +241,34 @@ def fit(
             f"epoch {epoch + 1}/{recipe.epochs}: train loss {row['train_loss']:.4f}, validation accuracy "
             f"{row['accuracy']:.4f}, loss {row['loss']:.4f} ({row['seconds']:.0f} s)"
         )
-        _save(module, optimizer, report, state)
-    _read_weights(module, state / "best.safetensors")
+        save(module, optimizer, report, state)
+    read_weights(module, state / "best.safetensors")
     module.eval()
     return report
+
+
+@contextmanager
+def progress(title: str, total: int, say: Say) -> Iterator[Callable[[float], None]]:
+    """A function to call with the loss after each batch: moves a bar on a terminal, elsewhere says a line at times."""
+    if say is silent or not sys.stderr.isatty():
+        done, told = 0, time.perf_counter()
+
+        def line(loss: float) -> None:
+            nonlocal done, told
+            done += 1
+            if time.perf_counter() - told > LINE_EVERY:
+                told = time.perf_counter()
+                say(f"{title}: batch {done}/{total}, loss {loss:.4f}")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task(title, total=total)
+        yield lambda loss: bars.update(bar, advance=1, description=f"{title}, loss {loss:.4f}")
 
 
 def _epoch(
@@ -265,9 +283,9 @@ def _epoch(
                     for i in range(0, len(data), 50 * recipe.batch_size))
     steps = per_epoch * recipe.epochs
     losses: list[float] = []
-    start = told = time.perf_counter()
+    start = time.perf_counter()
     module.train()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(), progress(f"epoch {epoch + 1}/{recipe.epochs}", per_epoch, say) as advance:
         torch.manual_seed(int(rng.integers(2**31)))
         for i, (sequences, labels) in enumerate(batches(data, recipe, epoch, rng)):
             for group in optimizer.param_groups:
@@ -278,69 +296,9 @@ def _epoch(
             torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             optimizer.step()
             losses.append(loss.item())
-            now = time.perf_counter()
-            if i + 1 == 20 and epoch == 0 and per_epoch > 40:
-                say(f"about {(now - start) / 20 * steps / 60:.1f} minutes for {recipe.epochs} epochs")
-            if now - told > 20:
-                told = now
-                say(f"epoch {epoch + 1}/{recipe.epochs}: batch {i + 1}/{per_epoch}, loss {np.mean(losses[-50:]):.4f}")
+            advance(float(np.mean(losses[-50:])))
+            if i + 1 == ESTIMATE_AFTER and epoch == 0 and per_epoch > 2 * ESTIMATE_AFTER:
+                minutes = (time.perf_counter() - start) / ESTIMATE_AFTER * steps / 60
+                say(f"about {minutes:.1f} minutes in all, going by the first {ESTIMATE_AFTER} batches")
     module.eval()
     return {"train_loss": float(np.mean(losses)), "seconds": time.perf_counter() - start}
-
-
-# ---- state between epochs ----
-
-
-def _write_weights(module: torch.nn.Module, path: Path) -> None:
-    from safetensors.torch import save_file
-
-    save_file({name: tensor.detach().cpu().contiguous().clone() for name, tensor in module.state_dict().items()}, path)
-
-
-def _read_weights(module: torch.nn.Module, path: Path) -> None:
-    from safetensors.torch import load_file
-
-    module.load_state_dict(load_file(path))
-
-
-def _save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Report, state: Path) -> None:
-    """The finished epoch as a whole directory, put in place by renames so that a kill leaves the old or the new."""
-    from safetensors.torch import save_file
-
-    fresh = state.with_name(state.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    _write_weights(module, fresh / "weights.safetensors")
-    tensors = {
-        f"{i}.{key}": tensor.cpu().contiguous()
-        for i, entry in optimizer.state_dict()["state"].items()
-        for key, tensor in entry.items()
-    }
-    save_file(tensors, fresh / "optimizer.safetensors")
-    newest = report.best_epoch == len(report.history) - 1
-    shutil.copyfile(fresh / "weights.safetensors" if newest else state / "best.safetensors", fresh / "best.safetensors")
-    (fresh / "report.json").write_text(json.dumps(asdict(report)))
-    old = state.with_name(state.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if state.exists():
-        state.rename(old)
-    fresh.rename(state)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Path) -> Report:
-    """The last finished epoch, or an empty report; a kill between the two renames left it in `.old`."""
-    from safetensors.torch import load_file
-
-    old = state.with_name(state.name + ".old")
-    if not state.exists() and old.exists():
-        old.rename(state)
-    if not (state / "report.json").exists():
-        return Report()
-    _read_weights(module, state / "weights.safetensors")
-    entries: dict[int, dict[str, torch.Tensor]] = {}
-    for name, tensor in load_file(state / "optimizer.safetensors").items():
-        index, key = name.split(".", 1)
-        entries.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
-    return Report(**json.loads((state / "report.json").read_text()))

@@ -17,7 +17,17 @@ from slalom_bench import registry
 from slalom_bench.errors import InvalidInput
 from slalom_bench.specs import short_hash
 from slalom_bench.splits import content_hash
-from slalom_bench.training import VERSION, Labelled, Recipe, evaluate, fit, labelled, split_validation
+from slalom_bench.training import (
+    VERSION,
+    Labelled,
+    Recipe,
+    Say,
+    evaluate,
+    fit,
+    labelled,
+    silent,
+    split_validation,
+)
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Backend
@@ -46,10 +56,14 @@ class ModelOptions:
     trust_remote_code: bool = False
     progress: bool = True
 
-    def say(self, text: str) -> None:
-        """One line of progress on standard error, unless silenced."""
-        if self.progress:
-            print(text, file=sys.stderr, flush=True)
+    @property
+    def say(self) -> Say:
+        """Says one line of progress on standard error, or nothing."""
+        return _print_line if self.progress else silent
+
+
+def _print_line(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -168,6 +182,18 @@ class TrainedModel:
                 f"model {self.name} is not trained for task {task.task} here; run `slalom-bench train --task "
                 f"{task.task} --model {self.name}` first, or allow training"
             )
+        from filelock import FileLock
+
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(directory.with_name(directory.name + ".lock")):
+            # another process may have trained it while this one waited
+            if not (directory / "training.json").exists():
+                self._train(task, options, identity, directory, test_samples)
+        return directory
+
+    def _train(
+        self, task: TaskData, options: ModelOptions, identity: dict[str, Any], directory: Path, test_samples: int
+    ) -> None:
         state = directory.with_name(directory.name + ".state")
         backend, recipe, record = self._fit(task, options, state)
         test = self.test(backend, task, recipe, test_samples)
@@ -177,7 +203,6 @@ class TrainedModel:
             self.save(backend, fresh)
             (fresh / "training.json").write_text(json.dumps(record, indent=2))
         shutil.rmtree(state, ignore_errors=True)
-        return directory
 
     def record(self, directory: Path) -> dict[str, Any]:
         """What the training in a cache directory wrote of itself."""

@@ -23,6 +23,7 @@ from slalom_bench.training import (
     labelled,
     perturbed,
     rate,
+    silent,
     split_validation,
     whole,
 )
@@ -43,7 +44,7 @@ def test_learns_a_separable_task_and_keeps_the_best_epoch(tmp_path: Path) -> Non
     backend = random_backend("bert", scale=1.0)
     data, validation = separable(400, 0), separable(100, 1)
     assert evaluate(backend, validation)[0] < 0.8
-    report = fit(backend, lambda epoch: data, validation, RECIPE, tmp_path / "state", lambda line: None)
+    report = fit(backend, lambda epoch: data, validation, RECIPE, tmp_path / "state", silent)
     accuracy, loss = evaluate(backend, validation)
     assert accuracy > 0.97
     assert not backend.module.training
@@ -62,10 +63,10 @@ def test_a_killed_training_ends_as_an_undisturbed_one(tmp_path: Path, architectu
         return data
 
     undisturbed, resumed = (random_backend(architecture, scale=1.0) for _ in range(2))
-    fit(undisturbed, lambda epoch: data, validation, recipe, tmp_path / "one", lambda line: None)
+    fit(undisturbed, lambda epoch: data, validation, recipe, tmp_path / "one", silent)
     with pytest.raises(KeyboardInterrupt):
-        fit(random_backend(architecture, scale=1.0), killed, validation, recipe, tmp_path / "two", lambda line: None)
-    report = fit(resumed, lambda epoch: data, validation, recipe, tmp_path / "two", lambda line: None)
+        fit(random_backend(architecture, scale=1.0), killed, validation, recipe, tmp_path / "two", silent)
+    report = fit(resumed, lambda epoch: data, validation, recipe, tmp_path / "two", silent)
     assert len(report.history) == 3
     assert undisturbed.identity() == resumed.identity()
     assert undisturbed.identity() != random_backend(architecture, scale=1.0).identity()
@@ -77,7 +78,7 @@ def test_training_leaves_the_global_generators_alone(tmp_path: Path) -> None:
 
     before = torch.random.get_rng_state()
     fit(random_backend("bert"), lambda epoch: separable(20, 0), separable(10, 1), replace(RECIPE, epochs=1),
-        tmp_path / "state", lambda line: None)
+        tmp_path / "state", silent)
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -175,7 +176,7 @@ QUIET = ModelOptions(device="cpu", progress=False)
 def test_trained_once_and_read_from_the_cache_ever_after(cache: Path, linear: TaskData) -> None:
     small = {"epochs": 1, "width": 16}
     first = Bert(**small).load(linear, QUIET)
-    (directory,) = cache.iterdir()
+    (directory,) = (path for path in cache.iterdir() if path.is_dir())
     stamp = (directory / "model.safetensors").stat().st_mtime_ns
     assert not any(path.suffix in (".bin", ".pt", ".pkl") for path in directory.iterdir())
     again = Bert(**small).load(linear, replace(QUIET, allow_training=False))
@@ -206,7 +207,7 @@ def test_training_that_is_not_allowed_says_how_to_get_it(cache: Path, linear: Ta
 def test_a_finished_epoch_survives_a_kill_between_the_two_renames(tmp_path: Path) -> None:
     data, validation = separable(40, 0), separable(20, 1)
     one = random_backend("bert")
-    fit(one, lambda epoch: data, validation, replace(RECIPE, epochs=1), tmp_path / "state", lambda line: None)
+    fit(one, lambda epoch: data, validation, replace(RECIPE, epochs=1), tmp_path / "state", silent)
     (tmp_path / "state").rename(tmp_path / "state.old")
     lines: list[str] = []
     fit(random_backend("bert"), lambda epoch: data, validation, RECIPE, tmp_path / "state", lines.append)

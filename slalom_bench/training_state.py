@@ -1,0 +1,75 @@
+"""The state of a training between epochs: weights, optimizer and report, in safetensors and JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+
+
+@dataclass
+class Report:
+    """What a training says of itself."""
+
+    history: list[dict[str, float]] = field(default_factory=list)
+    """One row an epoch: train loss, validation accuracy and loss, seconds."""
+    best_epoch: int = -1
+
+    @property
+    def best(self) -> dict[str, float]:
+        return self.history[self.best_epoch]
+
+    @property
+    def seconds(self) -> float:
+        return sum(row["seconds"] for row in self.history)
+
+
+def write_weights(module: torch.nn.Module, path: Path) -> None:
+    save_file({name: tensor.detach().cpu().contiguous().clone() for name, tensor in module.state_dict().items()}, path)
+
+
+def read_weights(module: torch.nn.Module, path: Path) -> None:
+    module.load_state_dict(load_file(path))
+
+
+def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Report, state: Path) -> None:
+    """The finished epoch as a whole directory, put in place by renames so that a kill leaves the old or the new."""
+    fresh = state.with_name(state.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    write_weights(module, fresh / "weights.safetensors")
+    tensors = {
+        f"{i}.{key}": tensor.cpu().contiguous()
+        for i, entry in optimizer.state_dict()["state"].items()
+        for key, tensor in entry.items()
+    }
+    save_file(tensors, fresh / "optimizer.safetensors")
+    newest = report.best_epoch == len(report.history) - 1
+    shutil.copyfile(fresh / "weights.safetensors" if newest else state / "best.safetensors", fresh / "best.safetensors")
+    (fresh / "report.json").write_text(json.dumps(asdict(report)))
+    old = state.with_name(state.name + ".old")
+    shutil.rmtree(old, ignore_errors=True)
+    if state.exists():
+        state.rename(old)
+    fresh.rename(state)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Path) -> Report:
+    """The last finished epoch, or an empty report; a kill between the two renames left it in `.old`."""
+    old = state.with_name(state.name + ".old")
+    if not state.exists() and old.exists():
+        old.rename(state)
+    if not (state / "report.json").exists():
+        return Report()
+    read_weights(module, state / "weights.safetensors")
+    entries: dict[int, dict[str, torch.Tensor]] = {}
+    for name, tensor in load_file(state / "optimizer.safetensors").items():
+        index, key = name.split(".", 1)
+        entries.setdefault(int(index), {})[key] = tensor
+    optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
+    return Report(**json.loads((state / "report.json").read_text()))
