@@ -1,0 +1,126 @@
+"""An explained text on a terminal: coloured tokens and a table of the strongest; plain lines elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from slalom_bench.shades import AGAINST, MUCH, TOWARDS, Layer, columns, layers, strongest
+from slalom_bench.units import Reading, visible
+
+if TYPE_CHECKING:
+    from slalom_bench.explaining import Explained, Result
+    from slalom_bench.types import Explanation, Floats
+
+HUES = {TOWARDS: (25, 105, 210), AGAINST: (205, 80, 10), MUCH: (120, 60, 190)}
+FAINT = 0.06
+"""Below this strength a token keeps the terminal's own colours."""
+BAR = 12
+
+
+def show(explained: Explained, console: Console, top: int = 10) -> None:
+    """Print everything. Without colours the text stands once, and the scores are in the tables."""
+    reading = explained.reading()
+    console.print(heading(explained), soft_wrap=True)
+    if explained.note:
+        console.print(Text(visible(explained.note), "yellow"), soft_wrap=True)
+    has_colour = console.color_system is not None
+    if not has_colour:
+        console.print(Text("".join([unit.gap + unit.text for unit in reading.units]) + reading.tail), soft_wrap=True)
+    for result in explained.results:
+        console.print()
+        for part in section(explained, result, reading, top, has_colour):
+            console.print(part, soft_wrap=not has_colour and isinstance(part, Text))
+
+
+def heading(explained: Explained) -> Text:
+    count = f"{len(explained.sample)} tokens"
+    cut = f", {explained.sample.truncated} more not read" if explained.sample.truncated else ""
+    return Text.assemble(
+        (visible(explained.model), "bold"),
+        f"  log-odds of {visible(explained.target_name)} {explained.log_odds:+.3f}"
+        f"  (probability {explained.probability:.3f})  ", (count + cut, "dim"),
+    )
+
+
+def section(
+    explained: Explained, result: Result, reading: Reading, top: int, has_colour: bool
+) -> list[RenderableType]:
+    """One explainer: its name and cost, the coloured text for each score shown, the strongest tokens."""
+    name = Text(visible(result.explainer), "bold")
+    if result.explanation is None:
+        return [name.append(f"  not run: {visible(result.reason)}", "not bold yellow")]
+    parts: list[RenderableType] = [name.append(f"  {result.spent}", "not bold dim")]
+    for shown in layers(result.explanation, reading) if has_colour else ():
+        parts += [legend(shown, explained.target_name), Padding(coloured(shown, reading), (0, 0, 0, 2))]
+    if top:
+        parts.append(table(result.explanation, reading, top))
+    return parts
+
+
+def style(hue: str, strength: float) -> Style:
+    """A background from nearly white to the full hue, with black or white letters on it."""
+    if strength < FAINT:
+        return Style()
+    red, green, blue = (round(245 + (part - 245) * strength) for part in HUES[hue])
+    letters = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "bright_white"
+    return Style(color=letters, bgcolor=f"rgb({red},{green},{blue})")
+
+
+def legend(shown: Layer, target: str) -> Text:
+    """The name of a score and its scale."""
+    swatch = [0.25, 0.6, 1.0]
+    out = Text.assemble((f"  {shown.name}  ", "italic"))
+    if not shown.signed:
+        out.append(f"{shown.low:+.3g} ")
+        for strength in swatch:
+            out.append("  ", style(MUCH, strength))
+        return out.append(f" {shown.high:+.3g}")
+    out.append(f"against {visible(target)} {shown.low:+.3g} ")
+    for strength in reversed(swatch):
+        out.append("  ", style(AGAINST, strength))
+    for strength in swatch:
+        out.append("  ", style(TOWARDS, strength))
+    return out.append(f" {shown.high:+.3g} towards it")
+
+
+def coloured(shown: Layer, reading: Reading) -> Text:
+    """The text itself, every unit on the colour of its score; nothing in it is read as markup."""
+    out = Text()
+    for i, unit in enumerate(reading.units):
+        out.append(unit.gap)
+        out.append(unit.text, style(shown.hue(i), float(shown.strengths[i])))
+    return out.append(reading.tail, "dim")
+
+
+def table(explanation: Explanation, reading: Reading, top: int) -> Table:
+    """The strongest units with their scores, and a bar for the primary one."""
+    chosen = strongest(explanation, reading, top)
+    sums = {name: reading.sums(explanation.scores[name]) for name in columns(explanation)}
+    primary = reading.sums(explanation.scores[explanation.primary])
+    largest = float(abs(primary).max()) or 1.0
+    out = Table(box=None, padding=(0, 0, 0, 2))
+    out.add_column("token", no_wrap=True, max_width=24)
+    for name in sums:
+        out.add_column(name, justify="right")
+    out.add_column("", no_wrap=True)
+    for i in chosen:
+        hue = MUCH if explanation.primary in explanation.unsigned else TOWARDS if primary[i] > 0 else AGAINST
+        length = BAR * abs(primary[i]) / largest
+        bar = Text("█" * int(length) + "▌" * int(length % 1 > 0.25), Style(color="rgb({},{},{})".format(*HUES[hue])))
+        out.add_row(Text(reading.units[i].label), *(number(values[i], values) for values in sums.values()), bar)
+    rest = len(reading.units) - len(chosen)
+    if rest:
+        out.caption, out.caption_justify = f"  and {rest} more", "left"
+    return out
+
+
+def number(value: float, column: Floats) -> str:
+    """Four decimals, or powers of ten in a column of very small or very large scores."""
+    largest = float(abs(column).max())
+    return f"{value:+.4f}" if largest == 0 or 1e-3 <= largest < 1e5 else f"{value:+.2e}"

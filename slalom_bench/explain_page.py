@@ -1,0 +1,165 @@
+"""An explained text as one self-contained HTML page that puts several explainers side by side (Fig. 11)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slalom_bench.labels import Box, place, shorten, text_width
+from slalom_bench.shades import AGAINST, TOWARDS, Layer, columns, layers, strongest
+from slalom_bench.units import Reading, visible
+
+if TYPE_CHECKING:
+    from slalom_bench.explaining import Explained, Result
+    from slalom_bench.types import Explanation, Floats
+
+MEANINGS = {
+    "value": "what the token says on its own",
+    "importance": "how much it counts against the other tokens",
+}
+WIDTH, HEIGHT, LEFT, BOTTOM, EDGE, LETTER = 460.0, 360.0, 48.0, 42.0, 8.0, 12.0
+"""The scatter plot in pixels."""
+MINUS = "\N{MINUS SIGN}"
+
+
+def page(explained: Explained) -> str:
+    """The whole page; every name and text in it is escaped by the template."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("slalom_bench"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    reading = explained.reading()
+    panels = [panel(result, reading) for result in explained.results]
+    narrow = [shown for shown in panels if not shown["wide"]]
+    if len(narrow) % 2:
+        narrow[-1]["wide"] = True
+    return environment.get_template("explain.html").render(
+        model=visible(explained.model),
+        target=visible(explained.target_name),
+        log_odds=signed(explained.log_odds),
+        probability=f"{explained.probability:.3f}",
+        facts=facts(explained),
+        panels=panels,
+        units=units(explained, reading),
+        heads=[{"explainer": visible(r.explainer), "scores": columns(e)} for r, e in explained.done],
+        rows=rows(explained, reading),
+        tail=reading.tail,
+    )
+
+
+def facts(explained: Explained) -> list[str]:
+    found = [visible(explained.note)] if explained.note else []
+    found += [f"{len(explained.sample)} tokens", f"budget {explained.budget} queries", f"seed {explained.seed}"]
+    if explained.sample.truncated:
+        found.append(f"{explained.sample.truncated} more tokens not read")
+    return found
+
+
+def panel(result: Result, reading: Reading) -> dict[str, Any]:
+    """One explainer: the text once for each score that is shown, and for SLALOM the scatter plot."""
+    shown: dict[str, Any] = {
+        "explainer": visible(result.explainer), "reason": visible(result.reason), "layers": [],
+        "wide": result.is_slalom,
+    }
+    if result.explanation is None:
+        return shown
+    shown["cost"] = result.spent
+    shown["layers"] = [
+        {
+            "name": part.name, "meaning": MEANINGS.get(part.name, ""), "signed": part.signed,
+            "low": signed(part.low), "high": signed(part.high), "tokens": tokens(part, reading),
+        }
+        for part in layers(result.explanation, reading)
+    ]
+    shown["scatter"] = scatter(result.explanation, reading) if result.is_slalom else None
+    return shown
+
+
+def tokens(part: Layer, reading: Reading) -> list[dict[str, Any]]:
+    return [
+        {"gap": unit.gap, "text": unit.text, "hue": part.hue(i), "strength": f"{part.strengths[i]:.3f}"}
+        for i, unit in enumerate(reading.units)
+    ]
+
+
+def units(explained: Explained, reading: Reading) -> list[dict[str, Any]]:
+    """What the tooltip says of each unit: its tokens, and its scores under every explainer."""
+    words = [[visible(explained.words[p]) for p in unit.positions] for unit in reading.units]
+    found: list[dict[str, Any]] = [
+        {"label": unit.label, "tokens": " ".join(pieces), "first": unit.positions[0] + 1, "scores": []}
+        for unit, pieces in zip(reading.units, words, strict=True)
+    ]
+    for result, explanation in explained.done:
+        for name in columns(explanation):
+            values = reading.sums(explanation.scores[name])
+            for unit, value in zip(found, values, strict=True):
+                unit["scores"].append([visible(result.explainer), name, signed(value)])
+    return found
+
+
+def rows(explained: Explained, reading: Reading) -> list[list[str]]:
+    """Every unit with every score, for the table."""
+    scores = [reading.sums(e.scores[name]) for _, e in explained.done for name in columns(e)]
+    return [[unit.label, *(signed(values[i]) for values in scores)] for i, unit in enumerate(reading.units)]
+
+
+def signed(value: float) -> str:
+    """Three digits and a sign; a real minus, so that columns line up."""
+    text = f"{value:+.3f}" if 1e-3 <= abs(value) < 1e5 else f"{value:+.2e}" if value else "0"
+    return text.replace("-", MINUS, 1)
+
+
+def scatter(explanation: Explanation, reading: Reading) -> dict[str, Any]:
+    """Value on the x axis, importance on the y axis; names beside the strongest points as far as there is room."""
+    value, importance = (reading.sums(explanation.scores[name]) for name in ("value", "importance"))
+    across, ups = Axis(np.append(value, 0.0), LEFT, WIDTH - EDGE), Axis(importance, HEIGHT - BOTTOM, EDGE)
+    points = [(across(x), ups(y)) for x, y in zip(value, importance, strict=True)]
+    once: dict[tuple[str, tuple[float, float]], int] = {}
+    for i in strongest(explanation, reading, len(points)):
+        once.setdefault((reading.units[i].label, points[i]), i)
+    names = [shorten(reading.units[i].label) for i in once.values()]
+    chosen = [points[i] for i in once.values()]
+    boxes = place(chosen, [(text_width(n, LETTER), LETTER + 2) for n in names], Box(LEFT, EDGE, WIDTH, HEIGHT - BOTTOM))
+    return {
+        "width": WIDTH, "height": HEIGHT, "zero": across(0.0), "left": LEFT, "right": WIDTH - EDGE,
+        "top": EDGE, "bottom": HEIGHT - BOTTOM,
+        "points": [
+            {"x": x, "y": y, "hue": TOWARDS if v > 0 else AGAINST} for (x, y), v in zip(points, value, strict=True)
+        ],
+        "labels": [
+            {"text": name, "x": (box.left + box.right) / 2, "y": (box.bottom + box.top) / 2}
+            for name, box in zip(names, boxes, strict=True) if box is not None
+        ],
+        "x_ticks": [{"at": across(t), "text": tick_text(t)} for t in ticks(across.low, across.high)],
+        "y_ticks": [{"at": ups(t), "text": tick_text(t)} for t in ticks(ups.low, ups.high)],
+    }
+
+
+class Axis:
+    """A linear scale from the range of some numbers, with a margin, to pixels."""
+
+    def __init__(self, values: Floats, start: float, end: float) -> None:
+        span = float(values.max() - values.min()) or 1.0
+        self.low, self.high = float(values.min()) - 0.08 * span, float(values.max()) + 0.08 * span
+        self.start, self.end = start, end
+
+    def __call__(self, value: float) -> float:
+        share = (value - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.end - self.start), 2)
+
+
+def ticks(low: float, high: float, about: int = 5) -> Sequence[float]:
+    """Round numbers (steps of 1, 2 or 5 times a power of ten) inside a range."""
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
+    return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def tick_text(value: float) -> str:
+    return f"{value:.6g}".replace("-", MINUS)
