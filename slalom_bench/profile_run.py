@@ -120,7 +120,8 @@ def profile_plots(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]
         axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
         figure.suptitle(f"{task} · {model}")
         path = folder / f"{task}_{model}_{label}.svg".replace(":", "-").replace("/", "-")
-        figure.savefig(path)
+        with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.name}):
+            figure.savefig(path, metadata={"Date": None})
         plt.close(figure)
         made.append(path)
     return made
