@@ -11,7 +11,9 @@ import typer
 from slalom_bench import __version__
 from slalom_bench.commands.check import check_command
 from slalom_bench.commands.data import data_command
+from slalom_bench.commands.explain import explain_command
 from slalom_bench.commands.list import list_command
+from slalom_bench.commands.new import new_command
 from slalom_bench.commands.profile import profile_command
 from slalom_bench.commands.run import run_command
 from slalom_bench.commands.score import score_command
@@ -26,7 +28,10 @@ app = typer.Typer(
     epilog="Start with: slalom-bench run --suite smoke",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-COMMANDS = (run_command, list_command, check_command, data_command, train_command, score_command, profile_command)
+COMMANDS = (
+    run_command, list_command, explain_command, check_command, new_command, data_command, train_command, score_command,
+    profile_command,
+)
 for function in COMMANDS:
     app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
 
