@@ -50,8 +50,10 @@ def resolve(spec: str, task: TaskData, options: ModelOptions) -> tuple[str, str]
     mini = STAND_INS.get(ref.name)
     if mini is None or ref.params or task.truth or len(task.class_names) != 2:
         return spec, ""
-    found = availability(spec, task.task, options)
-    if found.ready or (found.state != "unavailable" and options.allow_training):
+    built = build(spec)
+    checkpoint = built.checkpoint(options)
+    problem = checkpoint.problem()
+    if built.cached(task, options) or (not problem and (options.allow_training or checkpoint.classifies())):
         return spec, ""
-    reason = found.detail if found.state == "unavailable" else "it is not trained yet and training is not allowed"
+    reason = f"{checkpoint.source}: {problem}" if problem else "it is not trained yet and training is not allowed"
     return mini, f"{reason}; {mini} was trained on IMDB reviews"

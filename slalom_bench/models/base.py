@@ -156,8 +156,11 @@ class TrainedModel:
         return f"{recipe.epochs} epochs over {texts}, {recipe.max_tokens} tokens each at most"
 
     def _wanted(self, record: Mapping[str, Any]) -> bool:
-        params = {k: v for k, v in vars(self).items() if v is not None}
-        return bool(record["params"] == params and record["identity"]["training"] == VERSION)
+        return bool(record["params"] == self.params() and record["identity"]["training"] == VERSION)
+
+    def params(self) -> dict[str, Any]:
+        """The parameters that were given a value."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
     def identity(self, task: TaskData, options: ModelOptions) -> dict[str, Any]:
         """Everything that shapes the trained weights."""
@@ -171,11 +174,18 @@ class TrainedModel:
             "start": dict(self.start(task, options)),
         }
 
+    def place(self, task: TaskData, options: ModelOptions) -> Path:
+        """The directory of the cache for this model trained on this task's content."""
+        key = short_hash(self.identity(task, options))
+        return cache_root() / "models" / f"{self.name}-{task.task.replace(':', '-')}-{key}"
+
+    def cached(self, task: TaskData, options: ModelOptions) -> bool:
+        return (self.place(task, options) / "training.json").exists()
+
     def train(self, task: TaskData, options: ModelOptions, test_samples: int = TEST_SAMPLES) -> Path:
         """The directory of the trained model; trains it first if it is not there, after saying what that costs."""
-        identity = self.identity(task, options)
-        directory = cache_root() / "models" / f"{self.name}-{task.task.replace(':', '-')}-{short_hash(identity)}"
-        if (directory / "training.json").exists():
+        directory = self.place(task, options)
+        if self.cached(task, options):
             return directory
         if not options.allow_training:
             raise InvalidInput(
@@ -188,17 +198,15 @@ class TrainedModel:
         with FileLock(directory.with_name(directory.name + ".lock")):
             # another process may have trained it while this one waited
             if not (directory / "training.json").exists():
-                self._train(task, options, identity, directory, test_samples)
+                self._train(task, options, directory, test_samples)
         return directory
 
-    def _train(
-        self, task: TaskData, options: ModelOptions, identity: dict[str, Any], directory: Path, test_samples: int
-    ) -> None:
+    def _train(self, task: TaskData, options: ModelOptions, directory: Path, test_samples: int) -> None:
         state = directory.with_name(directory.name + ".state")
         backend, recipe, record = self._fit(task, options, state)
         test = self.test(backend, task, recipe, test_samples)
         options.say(f"test accuracy {test['accuracy']:.4f} on {test['texts']} texts at {recipe.max_tokens} tokens")
-        record |= {"params": {k: v for k, v in vars(self).items() if v is not None}, "identity": identity, "test": test}
+        record |= {"params": self.params(), "identity": self.identity(task, options), "test": test}
         with fresh_directory(directory) as fresh:
             self.save(backend, fresh)
             (fresh / "training.json").write_text(json.dumps(record, indent=2))

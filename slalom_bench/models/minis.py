@@ -110,6 +110,8 @@ class Mini(Checkpointed):
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         if self.weights == "trained":
             return super().availability(task_name, options)
+        if not (self.directory / "model.safetensors").is_file():
+            return Availability("unavailable", "its weights are missing here; install the package again")
         return Availability("shipped", "trained on 20,000 IMDB reviews")
 
     def default_recipe(self, task: str, synthetic: bool) -> Recipe:

@@ -212,3 +212,36 @@ def test_a_finished_epoch_survives_a_kill_between_the_two_renames(tmp_path: Path
     lines: list[str] = []
     fit(random_backend("bert"), lambda epoch: data, validation, RECIPE, tmp_path / "state", lines.append)
     assert lines[0] == "continuing after epoch 1 of 3"
+
+
+# ---- the command ----
+
+
+def test_the_command_says_the_cost_first_and_where_the_model_is(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from slalom_bench.commands.train import train_command
+
+    def train() -> str:
+        train_command(
+            model="gpt2:width=16", task="synthetic-linear:train_size=200,evaluation_size=50", epochs=1, batch_size=50,
+            device="cpu", out=tmp_path / "out",
+        )
+        said = capsys.readouterr()
+        return said.err + said.out
+
+    said = train()
+    assert said.index("200 texts x 1 epochs") < said.index("validation accuracy")
+    (directory,) = (path for path in cache.iterdir() if path.is_dir())
+    assert directory.name in said
+    assert "test accuracy" in said
+    assert "use it as: --model gpt2:batch_size=50,epochs=1,width=16" in said
+    assert (tmp_path / "out" / "model.safetensors").read_bytes() == (directory / "model.safetensors").read_bytes()
+    assert "texts x" not in train(), "the second call trains nothing"
+
+
+def test_models_that_are_not_trained_are_refused_by_the_command() -> None:
+    from slalom_bench.commands.train import train_command
+
+    with pytest.raises(InvalidInput, match="bag-of-words is not one that is trained"):
+        train_command(model="bag-of-words", task="synthetic-linear")
