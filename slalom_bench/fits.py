@@ -107,7 +107,7 @@ class Problem:
         total = self.design.times(w)
         share = self.weights / total**2
         gram = self.design.grams(share[:, None])[0] * np.multiply.outer(w, w)
-        gram[np.diag_indices_from(gram)] += self.ridge_v
+        gram[np.diag_indices_from(gram)] += self.ridge_v + 1e-14 * gram.diagonal().max()
         pull = w[:, None] * self.design.adjoint((self.weights / total)[:, None] * self.targets)
         factor = cho_factor(gram, check_finite=False)
         v = cho_solve(factor, pull, check_finite=False)

@@ -114,8 +114,9 @@ class SlalomSurrogate:
 def surrogate_from_dict(data: Mapping[str, Any]) -> Surrogate:
     """The inverse of `to_dict`, for the built-in kinds and those that other packages register."""
     from slalom_bench import registry
+    from slalom_bench.shifts import ShiftedSlalom
 
-    built_in: dict[str, Any] = {cls.kind: cls for cls in (LinearSurrogate, SlalomSurrogate)}
+    built_in: dict[str, Any] = {cls.kind: cls for cls in (LinearSurrogate, SlalomSurrogate, ShiftedSlalom)}
     kind = data.get("kind")
     if kind in built_in:
         return built_in[kind].from_dict(data)

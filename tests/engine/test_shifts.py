@@ -1,0 +1,71 @@
+"""The shift table against planted tables, and its surrogate."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from slalom_bench import perturb
+from slalom_bench.errors import InvalidInput
+from slalom_bench.shifts import ShiftedSlalom, ShiftTable, choose_ridge, moved
+from slalom_bench.surrogates import surrogate_from_dict
+
+
+def planted(n: int, seed: int) -> ShiftedSlalom:
+    """Nothing but a random table: what tokens gain when they move."""
+    table = np.random.default_rng(seed).normal(size=(n + 1, 7))
+    zero = np.zeros(n)
+    return ShiftedSlalom(zero, zero, (0.0, 0.0), zero, table - table[:, :1], 0.0)
+
+
+def test_moved_counts_removals_before_each_token_and_all_for_the_anchor() -> None:
+    removed = np.array([[False, True, False, True, False], [False] * 5])
+    assert moved(removed, 9).tolist() == [[0, 0, 1, 1, 2, 2], [0] * 6]
+    assert moved(removed, 1)[0].tolist() == [0, 0, 1, 1, 1, 1]
+
+
+def test_predict_by_hand() -> None:
+    # tokens 0..2 of value 0; moving token 2 by one gains 0.5, the anchor 0.25; removing token 1 costs 2; offset 1
+    table = np.zeros((4, 3))
+    table[2, 1], table[3, 1] = 0.5, 0.25
+    surrogate = ShiftedSlalom(np.zeros(3), np.zeros(3), (0.0, 0.0), [0.0, 2.0, 0.0], table, 1.0)
+    keep = np.array([[True, True, True], [True, False, True], [True, False, False]])
+    np.testing.assert_allclose(surrogate.predict(keep), [1.0, 1.0 - 2.0 + 0.5 + 0.25, 1.0 - 2.0])
+
+
+@pytest.mark.parametrize("rows", [60, 2500])
+def test_a_planted_table_predicts_new_masks(rows: int) -> None:
+    """In the dual (fewer rows than columns) and in the primal form; single deletions held by the reduction."""
+    n, truth, rng = 12, planted(12, 0), np.random.default_rng(1)
+    masks = perturb.delete_counts(n, rng.integers(2, 7, size=rows + 300), rng)
+
+    def beyond(surrogate: ShiftedSlalom) -> np.ndarray:
+        return surrogate.predict(masks) - (~masks) @ surrogate.predict(~np.eye(n, dtype=bool))
+
+    target = beyond(truth)
+    problem = ShiftTable(~masks[:rows], 6)
+    zero = np.zeros(n)
+    fitted = ShiftedSlalom(zero, zero, (0.0, 0.0), zero, problem.fit(target[:rows]), 0.0)
+    error = beyond(fitted) - target
+    explained = 1 - np.mean(error[rows:] ** 2) / np.var(target[rows:])
+    assert explained > (0.999 if rows > 1000 else 0.3)
+
+
+def test_the_ridge_finds_the_noise_level() -> None:
+    rng = np.random.default_rng(2)
+    features = rng.normal(size=(400, 30))
+    target = features @ rng.normal(size=30) * 2 + 3 * rng.normal(size=400)
+    ratio, prior = choose_ridge(features @ features.T, target)
+    assert ratio == pytest.approx(9 / 4, rel=0.6)
+    assert prior == pytest.approx(4, rel=0.6)
+
+
+def test_stored_and_loaded_it_predicts_the_same() -> None:
+    surrogate = planted(5, 3)
+    keep = np.random.default_rng(4).random((10, 5)) < 0.5
+    again = surrogate_from_dict(json.loads(json.dumps(surrogate.to_dict())))
+    np.testing.assert_array_equal(again.predict(keep), surrogate.predict(keep))
+    with pytest.raises(InvalidInput, match="table of 4 rows"):
+        ShiftedSlalom([0.0] * 3, [0.0] * 3, (0.0, 0.0), [0.0] * 3, np.zeros((3, 2)), 0.0)
