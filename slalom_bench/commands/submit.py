@@ -1,0 +1,29 @@
+"""`slalom-bench submit`: a run's results as small files that can be reviewed and ranked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def submit_command(
+    run: Annotated[Path, typer.Argument(help="A finished run directory.")],
+    out: Annotated[Path, typer.Option(help="Where the files go.")] = Path("leaderboards/results"),
+) -> None:
+    """Write one JSON file for each task, model and protocol of a run.
+
+    A file holds the scores of every sample (not its text), means, intervals, costs, versions and the machine. Paths and
+    command lines of yours are not in it. The same scores again give the same file.
+
+    Examples:
+
+      slalom-bench submit runs/imdb
+
+      slalom-bench submit runs/imdb --out /tmp/results
+    """
+    from slalom_bench.reporting.collect import submit
+
+    for path in submit(run, out):
+        typer.echo(path)

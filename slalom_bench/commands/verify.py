@@ -1,0 +1,83 @@
+"""`slalom-bench verify`: whether a submission holds together, and whether its numbers come out again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from slalom_bench.reporting.verify import Difference
+
+
+def verify_command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files that `slalom-bench submit` wrote.")],
+    recompute: Annotated[int, typer.Option(min=0, help="Run so many samples again and compare.")] = 0,
+    run: Annotated[Path | None, typer.Option(help="Check that this run directory holds the submitted scores.")] = None,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Largest relative difference of a value.")] = 1e-3,
+    task: Annotated[str | None, typer.Option(help="The task as it is called here, e.g. text:reviews.csv.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model as it is called here, e.g. hf:./checkpoint.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
+) -> None:
+    """Check submissions: schema, names, and that every mean and interval follows from the scores in the file.
+
+    With --recompute N the first N samples are explained and scored again, on the same texts and the same weights, and
+    every value is compared. Exit code 1 if anything does not hold.
+
+    Examples:
+
+      slalom-bench verify leaderboards/results/*.json
+
+      slalom-bench verify leaderboards/results/imdb_mini-bert-0123456789abcdef.json --recompute 2
+
+      slalom-bench verify FILE --run runs/imdb
+    """
+    from slalom_bench.errors import InvalidInput
+    from slalom_bench.models import ModelOptions
+    from slalom_bench.reporting import verify
+    from slalom_bench.reporting.schema import read_submission
+
+    bad = False
+    for path in files:
+        try:
+            submission = read_submission(path)
+        except InvalidInput as error:
+            bad = True
+            typer.secho(f"error: {error}", fg="red", err=True)
+            continue
+        wrong = verify.problems(submission, path.name)
+        if run is not None:
+            wrong += verify.check_run(submission, run)
+        for problem in wrong:
+            typer.secho(f"{path}: {problem}", fg="red", err=True)
+        for note in verify.notes(submission):
+            typer.secho(f"{path}: note: {note}", fg="yellow", err=True)
+        bad |= bool(wrong)
+        if not wrong:
+            rows, samples = len(submission.entries), len(submission.samples)
+            typer.echo(f"{path}: sound; {rows} rows on {samples} samples")
+        if recompute and not wrong:
+            options = ModelOptions(device=device, data_dir=data_dir, allow_training=False)
+            found = verify.recompute(submission, recompute, options, task=task, model=model, tolerance=tolerance)
+            bad |= show(path, found, min(recompute, len(submission.samples)), tolerance)
+    if bad:
+        raise typer.Exit(1)
+
+
+def show(path: Path, found: list[Difference], samples: int, tolerance: float) -> bool:
+    """Say how the recomputed values compare; whether any is too far off."""
+    off = [difference for difference in found if not difference.within]
+    for d in off[:10]:
+        said = f"{d.row}, {d.metric}, sample {d.sample}: submitted {d.submitted}, computed {d.computed}"
+        typer.secho(f"{path}: {said}", fg="red", err=True)
+    if len(off) > 10:
+        typer.secho(f"{path}: and {len(off) - 10} more", fg="red", err=True)
+    largest = max((d.size for d in found), default=0.0)
+    verdict = f"{len(off)} differ" if off else "all the same"
+    typer.echo(
+        f"{path}: {samples} samples computed again, {len(found)} values compared, {verdict} "
+        f"(tolerance {tolerance:g}, largest difference {largest:.3g})"
+    )
+    return bool(off)
