@@ -192,6 +192,7 @@ def _classifier(model: Any, task: str, removal: str, options: ModelOptions | Non
     from slalom_bench import models
 
     options = options or models.ModelOptions(allow_training=False)
+    models.build(model)  # a name or parameter that is wrong is said before any data are read
     data = _task_data(model, task, options)
     actual, reason = models.resolve(model, data, options)
     note = f"{model} could not be had ({reason})" if actual != model else reason
