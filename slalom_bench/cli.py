@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from slalom_bench import __version__
+from slalom_bench.commands.agreement import agreement_command
 from slalom_bench.commands.check import check_command
 from slalom_bench.commands.data import data_command
 from slalom_bench.commands.explain import explain_command
@@ -30,7 +31,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     run_command, list_command, explain_command, check_command, new_command, data_command, train_command, score_command,
-    profile_command,
+    profile_command, agreement_command,
 )
 for function in COMMANDS:
     app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
