@@ -11,14 +11,20 @@ import typer
 from slalom_bench import __version__
 from slalom_bench.commands.agreement import agreement_command
 from slalom_bench.commands.check import check_command
+from slalom_bench.commands.compare import compare_command
 from slalom_bench.commands.data import data_command
 from slalom_bench.commands.explain import explain_command
+from slalom_bench.commands.export import export_command
+from slalom_bench.commands.leaderboard import leaderboard_command
 from slalom_bench.commands.list import list_command
 from slalom_bench.commands.new import new_command
 from slalom_bench.commands.profile import profile_command
+from slalom_bench.commands.report import report_command
 from slalom_bench.commands.run import run_command
 from slalom_bench.commands.score import score_command
+from slalom_bench.commands.submit import submit_command
 from slalom_bench.commands.train import train_command
+from slalom_bench.commands.verify import verify_command
 from slalom_bench.errors import SlalomBenchError
 
 app = typer.Typer(
@@ -31,7 +37,8 @@ app = typer.Typer(
 )
 COMMANDS = (
     run_command, list_command, explain_command, check_command, new_command, data_command, train_command, score_command,
-    profile_command, agreement_command,
+    profile_command, agreement_command, report_command, submit_command, verify_command, leaderboard_command,
+    compare_command, export_command,
 )
 for function in COMMANDS:
     app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
