@@ -33,6 +33,8 @@ from slalom_bench.stats import average_seeds, summarise
 from slalom_bench.store import RunStore, read_json, write_text
 
 NOT_COMPUTED = "not computed"
+NOT_EXPLAINED = "NotExplained"
+"""The error of a score whose explanation failed: the explanation's own error is counted."""
 SHARED_FORWARDS, SHARED_QUERIES = 2, 10
 """More queries than the second number answered by no more forwards than the first: another explainer asked them."""
 COSTS = ("queries", "forwards", "backwards", "hits", "tokens", "padding", "model_seconds", "seconds")
@@ -139,14 +141,17 @@ def _entry(cells: list[CellResult], samples: Sequence[str], metrics: Mapping[str
         family = registry.get("explainer", explainer["name"]).metadata.get("family", "other")
     except UnknownName:
         family = "other"
-    failures = Counter(
-        str(row["error"]["type"]) for cell in cells for row in cell.explanations.values() if row.get("error")
-    )
+    errors = [
+        (sample, str(row["error"]["type"])) for cell in cells
+        for rows in (cell.explanations, *(metric.rows for metric in cell.metrics.values()))
+        for sample, row in rows.items() if row.get("error")
+    ]
+    failures = Counter(kind for _, kind in errors if kind != NOT_EXPLAINED)
     present = [label for label in metrics if any(label in cell.metrics for cell in cells)]
     return Entry(
         explainer=ExplainerInfo(**explainer, family=family), budget=cells[0].identity["budget"],
         seeds=sorted(cell.identity["seed"] for cell in cells),
-        failed=len({s for cell in cells for s in samples if cell.explanations.get(s, {}).get("error")}),
+        failed=len({sample for sample, _ in errors} & set(samples)),
         failures=dict(sorted(failures.items())),
         results={
             label: _result([c for c in cells if label in c.metrics], label, metrics[label].headline, samples)

@@ -59,7 +59,7 @@ def _example(row: Mapping[str, Any], explainers: Sequence[tuple[str, str, CellRe
             why = stored.get("error", {}).get("message", "not computed")
             readings.append({"name": title, "score": "", "scale": "", "spans": [], "why": visible(str(why))})
             continue
-        explanation = Explanation.from_dict(stored["explanation"])
+        explanation = Explanation.from_dict({**stored["explanation"], "surrogate": None})
         target = explanation.target
         readings += [_reading(title, layer, reading, human) for layer in layers(explanation, reading)]
     label = "" if sample.label is None else _class(names, sample.label)

@@ -9,7 +9,7 @@ from typing import Any
 
 from slalom_bench.reporting import markdown
 from slalom_bench.reporting.boards import Board, boards
-from slalom_bench.reporting.collect import Collected, collect, run_calls
+from slalom_bench.reporting.collect import NOT_EXPLAINED, Collected, collect, run_calls
 from slalom_bench.reporting.examples import examples
 from slalom_bench.reporting.page import render
 from slalom_bench.reporting.views import board_view, budget_plots, column, distribution_plots
@@ -41,7 +41,7 @@ def failures(collected: Sequence[Collected]) -> list[dict[str, Any]]:
                 tables += [(label, metric.rows) for label, metric in cell.metrics.items()]
                 for what, rows in tables:
                     for row in rows.values():
-                        if (error := row.get("error")) and error["type"] != "NotExplained":
+                        if (error := row.get("error")) and error["type"] != NOT_EXPLAINED:
                             counts[where, who, what, visible(f"{error['type']}: {error['message']}")[:300]] += 1
     keys = ("where", "who", "what", "why")
     return [dict(zip(keys, key, strict=True)) | {"count": count} for key, count in sorted(counts.items())]

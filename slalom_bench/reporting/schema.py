@@ -121,6 +121,7 @@ class Entry(Part):
     budget: Annotated[int, Field(ge=1)]
     seeds: Annotated[list[Count], Field(min_length=1)]
     failed: Count
+    """Samples with an error in the explanation or in a metric; `failures` counts the errors by their type."""
     failures: dict[Name, Count]
     results: dict[Name, Result]
     cost: CostInfo | None
