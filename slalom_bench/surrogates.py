@@ -114,9 +114,11 @@ class SlalomSurrogate:
 def surrogate_from_dict(data: Mapping[str, Any]) -> Surrogate:
     """The inverse of `to_dict`, for the built-in kinds and those that other packages register."""
     from slalom_bench import registry
+    from slalom_bench.multiclass import MulticlassSlalom
     from slalom_bench.shifts import ShiftedSlalom
 
-    built_in: dict[str, Any] = {cls.kind: cls for cls in (LinearSurrogate, SlalomSurrogate, ShiftedSlalom)}
+    kinds = (LinearSurrogate, SlalomSurrogate, ShiftedSlalom, MulticlassSlalom)
+    built_in: dict[str, Any] = {cls.kind: cls for cls in kinds}
     kind = data.get("kind")
     if kind in built_in:
         return built_in[kind].from_dict(data)

@@ -1,0 +1,54 @@
+"""Multi-class SLALOM (appendix C.1): all classes in one fit, with one importance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_bench import perturb
+from slalom_bench.errors import InvalidInput
+from slalom_bench.explainers.slalom import features, need, short_sequences, slalom_scores
+from slalom_bench.registry import explainer
+from slalom_bench.surrogates import SlalomSurrogate
+from slalom_bench.types import Explanation, Sample
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Classifier
+
+
+@explainer("slalom-multiclass", version=1, needs={"queries"}, stochastic=True, family="slalom")
+class SlalomMulticlass:
+    """One importance and a value per class, fitted to all centred logits at once (appendix C.1).
+
+    `samples`: eff (short random sequences of `length` tokens) or fidel (0 to 5 random deletions). Scores are those of
+    the target against the mean of the other classes; `value-CLASS` are the classes' own values, which sum to 0.
+    """
+
+    def __init__(self, samples: str = "eff", tie: str = "token", length: int = 2) -> None:
+        self.samples = samples
+        self.tie = tie
+        self.length = length
+
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        from slalom_bench.fits import fit_slalom
+        from slalom_bench.multiclass import MulticlassSlalom
+
+        need(budget, 1, "each is one sequence")
+        parts = features(sample, self.tie)
+        if self.samples == "eff":
+            sequences, counts = short_sequences(parts, budget, self.length, rng)
+        elif self.samples == "fidel":
+            keep = perturb.small_deletions(len(sample), budget, rng)
+            sequences, counts = classifier.mask(sample, keep), parts.counts(keep)
+        else:
+            raise InvalidInput(f"samples must be eff or fidel, not {self.samples!r}")
+        logits = classifier.logits(sequences)
+        fit = fit_slalom(counts, logits - logits.mean(axis=1, keepdims=True))
+        values = fit.value - fit.value.mean(axis=1, keepdims=True)  # exact up to rounding: the fit is linear in targets
+        surrogate = MulticlassSlalom(values[parts.of], fit.importance[parts.of], classifier.target)
+        scores = slalom_scores(SlalomSurrogate(surrogate.value, surrogate.importance))
+        for name, column in zip(classifier.class_names, surrogate.values.T, strict=True):
+            scores[f"value-{name}"] = column
+        report = {**fit.diagnostics(), "features": len(parts)}
+        return Explanation(scores, "lin", classifier.target, frozenset({"importance"}), surrogate, report)
