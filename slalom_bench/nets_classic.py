@@ -76,6 +76,11 @@ def sinusoids(length: int, width: int) -> torch.Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
+def each_head(states: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """States (batch x length x d_e) through the matrices of every head: batch x heads x length x outputs."""
+    return (states @ weights.flatten(0, 1).T).unflatten(-1, weights.shape[:2]).transpose(1, 2)
+
+
 class Heads(nn.Module):
     """Queries, keys and values of every head, without biases (equations 5 to 7)."""
 
@@ -87,8 +92,7 @@ class Heads(nn.Module):
 
     def maps(self, states: torch.Tensor) -> torch.Tensor:
         """Attention of every position to every position (batch x heads x length x length; equation 8)."""
-        q = torch.einsum("btd,kad->bkta", states, self.query)
-        k = torch.einsum("btd,kad->bkta", states, self.key)
+        q, k = each_head(states, self.query), each_head(states, self.key)
         return (q @ k.transpose(2, 3) / math.sqrt(self.key.shape[1])).softmax(dim=-1)
 
     def pooled(self, states: torch.Tensor) -> torch.Tensor:
@@ -107,12 +111,12 @@ class Mixing(Heads):
 
     def __init__(self, width: int, heads: int, d_att: int, d_out: int) -> None:
         super().__init__(width, heads, d_att, d_out)
-        self.out = nn.Parameter(torch.empty(heads, width, d_out).uniform_(-0.1, 0.1))
+        self.out = nn.Parameter(torch.empty(width, heads * d_out).uniform_(-0.1, 0.1))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        q, k, v = (torch.einsum("btd,kad->bkta", states, w) for w in (self.query, self.key, self.value))
+        q, k, v = (each_head(states, weights) for weights in (self.query, self.key, self.value))
         mixed = nn.functional.scaled_dot_product_attention(q, k, v)
-        return torch.einsum("bkto,kdo->btd", mixed, self.out)
+        return mixed.transpose(1, 2).flatten(2) @ self.out.T
 
 
 class AttentionNet(nn.Module):
@@ -209,14 +213,17 @@ class TfidfNet(nn.Module):
         """The TF-IDF of each position's word, shared out over the positions that hold it."""
         idf: torch.Tensor = self.idf  # type: ignore[assignment]
         terms = idf[ids] if mask is None else idf[ids] * mask
-        # the square of a word's count times idf, summed over words, is a sum over pairs of equal positions
-        counts = ((ids[:, :, None] == ids[:, None, :]) * (terms[:, None, :] > 0)).sum(dim=2)
-        norms = (terms.square() * counts).sum(dim=1, keepdim=True).sqrt()
+        order = ids.argsort(dim=1)
+        ranked = ids.gather(1, order)
+        word = nn.functional.pad((ranked[:, 1:] != ranked[:, :-1]).long().cumsum(dim=1), (1, 0))
+        totals = torch.zeros_like(terms).scatter_add(1, word, terms.gather(1, order))
+        norms = totals.square().sum(dim=1, keepdim=True).sqrt()
         return terms / torch.where(norms > 0, norms, 1.0)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        hidden = torch.einsum("bt,btd->bd", self.weights(ids, mask), self.first(ids)) + self.bias
-        return self.third(self.second(self.drop(hidden.relu())).relu())
+        shares = self.weights(ids, mask)
+        summed = nn.functional.embedding_bag(ids, self.first.weight, per_sample_weights=shares, mode="sum")
+        return self.third(self.second(self.drop((summed + self.bias).relu())).relu())
 
 
 class TfidfBackend(TorchBackend):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from slalom_bench import registry
 from slalom_bench.classifier import Classifier
+from slalom_bench.data import load_task
 from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.models.base import ModelOptions
 from slalom_bench.nets_classic import (
     AttentionBackend,
     AttentionNet,
@@ -21,7 +27,7 @@ from slalom_bench.nets_classic import (
     inverse_document_frequencies,
     sinusoids,
 )
-from slalom_bench.types import Example
+from slalom_bench.types import DataSource, Example, TaskData
 
 VOCABULARY = [f"w{i}" for i in range(80)]
 
@@ -112,7 +118,7 @@ def test_corrected_theorem_5_1_is_the_limit_of_lime_and_the_printed_one_is_not()
     net = attention_net(double=True)
     rng = np.random.default_rng(1)
     ids = torch.from_numpy(np.concatenate([[1], 2 + rng.permutation(80)[:60]]))
-    lime = lime_coefficients(net, ids, 4000, rng)
+    lime = lime_coefficients(net, ids, 3000, rng)
     p = {name: value.detach() for name, value in parts(net, ids).items()}
     alpha_h = p["gh"] / p["gh"].sum(dim=1, keepdim=True)
     printed, corrected = np.zeros(60), np.zeros(60)
@@ -247,3 +253,84 @@ def test_slots_are_positions_and_free_slots_are_zero() -> None:
     sample = classifier.encode(Example("a", "the perfect"))
     value, _ = classifier.gradients(classifier.embed(sample)[None])
     assert value == pytest.approx([expected], abs=1e-5)
+
+
+# ---- trained through the registry ----
+
+REVIEWS = ["a good film", "good acting and a good plot", "bad", "a bad film , bad acting", "fine film", "an awful plot"]
+
+
+def review_task(copies: int = 40) -> TaskData:
+    """Texts whose class one word tells; every text is different."""
+    labels = (1, 1, 0, 0, 1, 0)
+    examples = [
+        Example(f"{i}-{j}", f"{text} number x{i}", label)
+        for i in range(copies) for j, (text, label) in enumerate(zip(REVIEWS, labels, strict=True))
+    ]
+    source = DataSource("generated", "reviews", f"reviews {copies}")
+    return TaskData("reviews", source, ("negative", "positive"), examples[:30], examples[30:])
+
+
+@pytest.fixture
+def quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModelOptions:
+    monkeypatch.setenv("SLALOM_BENCH_CACHE", str(tmp_path))
+    return ModelOptions(device="cpu", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("tfidf-mlp", {"epochs": 8, "learning_rate": 1e-2}),
+        ("attention-classifier", {"epochs": 6, "learning_rate": 3e-2, "vocabulary": 20}),
+    ],
+)
+def test_trained_once_and_the_same_when_read_again(
+    name: str, params: dict[str, Any], quiet: ModelOptions, tmp_path: Path
+) -> None:
+    task = review_task(20)
+    built = registry.get("model", name).build(params)
+    assert built.availability("reviews", quiet).state == "train"
+    classifier = Classifier(built.load(task, quiet))
+    samples = [classifier.encode(example) for example in task.evaluation]
+    odds = classifier.log_odds([sample.ids for sample in samples])
+    assert np.mean((odds > 0) == [example.label for example in task.evaluation]) == 1.0
+    again = Classifier(built.load(task, replace(quiet, allow_training=False)))
+    assert again.identity() == classifier.identity()
+    assert again.log_odds([sample.ids for sample in samples]).tolist() == odds.tolist()
+    assert built.availability("reviews", quiet).state == "cached"
+    (weights,) = (tmp_path / "models").glob("*/weights.safetensors")
+    weights.write_bytes(b"broken" * 10)
+    with pytest.raises(InvalidInput, match=f"the {name} in .* cannot be read .*delete that directory"):
+        built.load(task, quiet)
+
+
+def test_tfidf_weights_come_from_the_training_texts(quiet: ModelOptions) -> None:
+    backend = registry.get("model", "tfidf-mlp").build({"epochs": 1}).load(review_task(), quiet)
+    idf = dict(zip(backend.tokens.strings, backend.module.idf.tolist(), strict=True))
+    assert idf["[UNK]"] == 0.0
+    assert idf["number"] == pytest.approx(1.0)  # in every text
+    assert idf["number"] < idf["film"] < idf["fine"] < idf["x7"]
+
+
+def test_layers_are_a_parameter_and_part_of_the_cache_key(quiet: ModelOptions) -> None:
+    one, two = (registry.get("model", "attention-classifier").build({"layers": n, "epochs": 1}) for n in (1, 2))
+    task = review_task(9)
+    assert one.identity(task, quiet) != two.identity(task, quiet)
+    assert two.load(task, quiet).attentions(np.array([1, 2, 3])).shape == (2, 6, 3, 3)
+    with pytest.raises(InvalidInput, match="layers must be 1 or more, not 0"):
+        registry.get("model", "attention-classifier").build({"layers": 0}).load(task, quiet)
+
+
+def test_fully_connected_model_learns_the_linear_task(quiet: ModelOptions) -> None:
+    """Figure 3a: the log-odds of `perfect` repeated go on rising; by half the true 1.5 a word in a short training."""
+    task = load_task("synthetic-linear", {"train_size": 3000})
+    params = {"epochs": 6, "batch_size": 50, "hidden": 100, "learning_rate": 3e-3}
+    classifier = Classifier(registry.get("model", "fc").build(params).load(task, quiet))
+    perfect = int(classifier.tokens.encode("perfect")[0][0])
+    odds = classifier.log_odds([np.full(k, perfect) for k in (1, 4, 8, 12)])
+    assert (np.diff(odds) > 0.75 * 3).all()
+    samples = [classifier.encode(example) for example in task.evaluation]
+    truth = [sum(task.truth["weight"][word] for word in example.text.split()) for example in task.evaluation]
+    assert np.corrcoef(classifier.log_odds([sample.ids for sample in samples]), truth)[0, 1] > 0.93
+    with pytest.raises(Unsupported, match="use tfidf-mlp"):
+        registry.get("model", "fc").build().load(review_task(), quiet)

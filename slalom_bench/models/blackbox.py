@@ -1,0 +1,42 @@
+"""Models that answer and show nothing else: a chat endpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from slalom_bench.errors import InvalidInput
+from slalom_bench.models.base import Availability, ModelOptions, cache_root
+from slalom_bench.registry import model
+
+if TYPE_CHECKING:
+    from slalom_bench.classifier import Backend
+    from slalom_bench.types import TaskData
+
+
+@model("openai", version=1, family="black box")
+class OpenAI:
+    """`openai:MODEL`: a chat model behind --base-url, by the log-probabilities of its label words."""
+
+    def __init__(self, model: str = "", concurrency: int = 8, timeout: float = 60.0, attempts: int = 6) -> None:
+        self.model = model
+        self.concurrency = concurrency
+        self.timeout = timeout
+        self.attempts = attempts
+
+    def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        from slalom_bench.openai_backend import OpenAIBackend
+
+        return OpenAIBackend(
+            str(self.model), task.class_names, base_url=options.base_url, cache=cache_root(),
+            max_requests=options.max_requests, concurrency=self.concurrency, timeout=self.timeout,
+            attempts=self.attempts,
+        )
+
+    def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        """Whether an address is given; nothing is sent to it."""
+        from slalom_bench.endpoint import checked_endpoint
+
+        try:
+            return Availability("built-in", f"behind {checked_endpoint(options.base_url)}")
+        except InvalidInput as error:
+            return Availability("unavailable", str(error))

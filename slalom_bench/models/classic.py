@@ -1,0 +1,218 @@
+"""Classifiers with words of their own, trained for a task: attention only, TF-IDF perceptron, fully connected."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from slalom_bench import registry
+from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.models.base import ModelOptions, TrainedModel
+from slalom_bench.registry import model
+from slalom_bench.training import Labelled, Recipe, labelled
+from slalom_bench.types import Example, TaskData
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from slalom_bench.classifier import Backend
+    from slalom_bench.nets_classic import EnglishWords
+    from slalom_bench.torch_backend import TorchBackend
+
+DESCRIPTION, WEIGHTS = "classic.json", "weights.safetensors"
+
+
+class Classic(TrainedModel):
+    """A net over the most frequent words of the training texts; a subclass says which net and which backend."""
+
+    cls = False
+    max_length: int | None = None
+    recipe_defaults = Recipe()
+
+    def __init__(
+        self, vocabulary: int = 30_000, epochs: int | None = None, learning_rate: float | None = None,
+        batch_size: int | None = None, max_tokens: int | None = None, seed: int = 0,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_tokens = max_tokens
+        self.seed = seed
+
+    def sizes(self, outputs: int) -> dict[str, Any]:
+        """What the net is built from beside its vocabulary, as JSON."""
+        return {"outputs": outputs}
+
+    def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
+        """A new net for a vocabulary of so many words, [UNK] included; draws from torch's generator."""
+        raise InvalidInput(f"model {self.name} does not say which net it is")
+
+    def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
+        raise InvalidInput(f"model {self.name} does not say which backend it has")
+
+    def prepare(self, module: nn.Module, tokens: EnglishWords, texts: list[str]) -> None:
+        """What a new net reads off the training texts."""
+
+    def default_recipe(self, task: str, synthetic: bool) -> Recipe:
+        return self.recipe_defaults
+
+    def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
+        return {"vocabulary": self.vocabulary, **self.sizes(outputs(task.class_names))}
+
+    def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> TorchBackend:
+        from slalom_bench.nets_classic import EnglishWords
+
+        if self.vocabulary < 1:
+            raise InvalidInput(f"model {self.name}: vocabulary must be at least 1, not {self.vocabulary}")
+        tokens = EnglishWords(EnglishWords.vocabulary(texts, self.vocabulary), cls=self.cls)
+        module = self.net(len(tokens), self.sizes(outputs(task.class_names)))
+        self.prepare(module, tokens, texts)
+        return self.backend(module.eval(), tokens, task.class_names)
+
+    def save(self, backend: TorchBackend, directory: Path) -> None:
+        from safetensors.torch import save_file
+
+        words: Any = backend.tokens
+        known = {"words": words.strings[1 + self.cls :], "class_names": backend.class_names}
+        known["sizes"] = self.sizes(outputs(backend.class_names))
+        (directory / DESCRIPTION).write_text(json.dumps(known), encoding="utf-8")
+        state = {name: tensor.detach().cpu().contiguous() for name, tensor in backend.module.state_dict().items()}
+        save_file(state, directory / WEIGHTS)
+
+    def open(self, directory: Path, task: TaskData, options: ModelOptions) -> TorchBackend:
+        import torch
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        from slalom_bench.hf_files import pick_dtype
+        from slalom_bench.nets_classic import EnglishWords
+        from slalom_bench.torch_backend import pick_device
+
+        try:
+            known = json.loads((directory / DESCRIPTION).read_text(encoding="utf-8"))
+            tokens = EnglishWords(known["words"], cls=self.cls)
+            with torch.random.fork_rng(devices=[]):
+                module = self.net(len(tokens), known["sizes"])
+            module.load_state_dict(load_file(directory / WEIGHTS))
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            raise InvalidInput(
+                f"the {self.name} in {directory.name} cannot be read ({type(error).__name__}: {str(error)[:100]}); "
+                "delete that directory of the cache to train it again"
+            ) from error
+        module.to(pick_device(options.device), pick_dtype(options.dtype))
+        return self.backend(module.eval(), tokens, tuple(known["class_names"]))
+
+
+def outputs(class_names: tuple[str, ...]) -> int:
+    """One logit for two classes, else one a class."""
+    return 1 if len(class_names) == 2 else len(class_names)
+
+
+@model("attention-classifier", version=1, family="attention")
+class AttentionClassifier(Classic):
+    """Attention alone over 256 positions, one layer (theorems 4.1 and 5.1) or six (Lopardo et al. 2024)."""
+
+    name = "attention-classifier"
+    cls = True
+    recipe_defaults = Recipe(
+        epochs=10, learning_rate=1e-4, batch_size=16, max_tokens=255, validation=0.2, warmup=0.0, weight_decay=0.01
+    )
+
+    def __init__(
+        self, layers: int = 1, vocabulary: int = 30_000, epochs: int | None = None, learning_rate: float | None = None,
+        batch_size: int | None = None, max_tokens: int | None = None, seed: int = 0,
+    ) -> None:
+        super().__init__(vocabulary, epochs, learning_rate, batch_size, max_tokens, seed)
+        self.layers = layers
+
+    def sizes(self, outputs: int) -> dict[str, Any]:
+        if not isinstance(self.layers, int) or self.layers < 1:
+            raise InvalidInput(f"model {self.name}: layers must be 1 or more, not {self.layers!r}")
+        return {"outputs": outputs, "layers": self.layers}
+
+    def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
+        from slalom_bench.nets_classic import AttentionNet
+
+        return AttentionNet(words, **sizes)
+
+    def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
+        from slalom_bench.nets_classic import AttentionBackend
+
+        return AttentionBackend(module, tokens, name=self.name, class_names=class_names, max_length=256)
+
+
+@model("tfidf-mlp", version=1, family="perceptron")
+class TfidfMlp(Classic):
+    """A three-layer perceptron on the TF-IDF of a text's words: not a transformer (appendix F.5)."""
+
+    name = "tfidf-mlp"
+    recipe_defaults = Recipe(epochs=4, learning_rate=1e-3, batch_size=64, max_tokens=1000)
+
+    def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
+        import numpy as np
+
+        from slalom_bench.nets_classic import TfidfNet
+
+        return TfidfNet(np.ones(words), **sizes)
+
+    def prepare(self, module: nn.Module, tokens: EnglishWords, texts: list[str]) -> None:
+        import torch
+
+        from slalom_bench.nets_classic import inverse_document_frequencies
+
+        idf = inverse_document_frequencies([tokens.encode(text)[0] for text in texts], len(tokens))
+        module.get_buffer("idf").copy_(torch.from_numpy(idf))
+
+    def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
+        from slalom_bench.nets_classic import TfidfBackend
+
+        return TfidfBackend(module, tokens, name=self.name, class_names=class_names, max_length=None)
+
+
+@model("fc", version=1, family="perceptron")
+class FullyConnected(Classic):
+    """Two fully connected layers over 32 position slots: what learns the linear synthetic task (figure 3)."""
+
+    name = "fc"
+    recipe_defaults = Recipe(epochs=20, learning_rate=1e-3, batch_size=20, max_tokens=32)
+
+    def __init__(
+        self, hidden: int = 400, epochs: int | None = None, learning_rate: float | None = None,
+        batch_size: int | None = None, max_tokens: int | None = None, seed: int = 0,
+    ) -> None:
+        super().__init__(1000, epochs, learning_rate, batch_size, max_tokens, seed)
+        self.hidden = hidden
+
+    def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        if not task.truth:
+            raise Unsupported(f"model fc reads 32 words at most, not the texts of {task.task}; use tfidf-mlp")
+        return super().load(task, options)
+
+    def sizes(self, outputs: int) -> dict[str, Any]:
+        return {"outputs": outputs, "hidden": self.hidden}
+
+    def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
+        from slalom_bench.nets_classic import SlotNet
+
+        return SlotNet(words, **sizes)
+
+    def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
+        from slalom_bench.nets_classic import SlotBackend
+
+        return SlotBackend(module, tokens, name=self.name, class_names=class_names, max_length=32)
+
+    def training_data(
+        self, task: TaskData, backend: TorchBackend, examples: list[Example], recipe: Recipe
+    ) -> Callable[[int], Labelled]:
+        """Fresh texts every epoch, as in the paper; the law is the task's."""
+        law = {"vocabulary": len(task.truth["value"])} if task.truth["kind"] == "slalom" else {}
+        generated = registry.get("task", task.task).build(law)
+
+        def epoch_data(epoch: int) -> Labelled:
+            fresh = generated.generate(len(examples), 1000 * (recipe.seed + 1) + epoch)
+            return labelled(backend.tokens, fresh, recipe.max_tokens)
+
+        return epoch_data
