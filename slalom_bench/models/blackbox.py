@@ -24,13 +24,21 @@ class OpenAI:
         self.attempts = attempts
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        """Sends nothing yet, but says what the cap allows it to cost."""
         from slalom_bench.openai_backend import OpenAIBackend
 
-        return OpenAIBackend(
+        backend = OpenAIBackend(
             str(self.model), task.class_names, base_url=options.base_url, cache=cache_root(),
             max_requests=options.max_requests, concurrency=self.concurrency, timeout=self.timeout,
             attempts=self.attempts,
         )
+        some = [backend.tokens.encode(example.text)[0] for example in task.evaluation[:50]]
+        cost = backend.estimate(backend.endpoint.max_requests, some)
+        options.say(
+            f"{backend.name}: at most {cost['requests']:,} requests (--max-requests), about {cost['prompt_tokens']:,} "
+            f"prompt tokens and {cost['completion_tokens']:,} completion tokens; answers in the cache are free"
+        )
+        return backend
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         """Whether an address is given; nothing is sent to it."""

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import replace
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -317,6 +318,32 @@ def test_identity_names_endpoint_model_and_labels(tmp_path: Path) -> None:
 
     assert identity() == identity(url="http://h/v1/")
     assert len({identity(), identity("n"), identity(names=("yes", "no")), identity(url="http://i/v1")}) == 4
+
+
+def test_a_run_stops_at_the_cap_and_a_rerun_finishes_it(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No sample becomes a failure because requests ran out, and gradient explainers are skipped with a reason."""
+    from slalom_bench.models.base import ModelOptions
+    from slalom_bench.runner import run_suite
+    from slalom_bench.specs import make_suite
+
+    monkeypatch.setenv("SLALOM_BENCH_CACHE", str(tmp_path / "cache"))
+    suite = make_suite(
+        name="t", tasks=("synthetic-linear",), models=("openai:mini,concurrency=2",), budgets=(60,), samples=3,
+        explainers=("leave-one-out", "grad-l2"), metrics=("deletion",),
+    )
+    options = ModelOptions(base_url=server.url, max_requests=40)
+    with pytest.raises(RequestCap, match="exceed the cap of 40"):
+        run_suite(suite, tmp_path / "run", options)
+    assert 0 < len(server.requests) <= 40
+    assert "openai:mini: at most 40 requests (--max-requests), about " in capsys.readouterr().err
+    result = run_suite(suite, tmp_path / "run", replace(options, max_requests=1000))
+    assert (result.failed, len(result.plan.cells)) == (0, 1)
+    assert any("grad-l2" in skip.what and "gradients" in skip.reason for skip in result.plan.skips)
+    asked = len(server.requests)
+    assert len({request["messages"][-1]["content"] for request in server.requests}) == asked
+    assert_no_key(tmp_path)
 
 
 @pytest.mark.parametrize(
