@@ -36,7 +36,7 @@ class Features:
 
     def counts(self, keep: Bools) -> Floats:
         """How often each feature is kept (m x U)."""
-        if len(self) == len(self.of):
+        if np.array_equal(self.of, np.arange(len(self))):
             return keep.astype(np.float64)
         return keep.astype(np.float64) @ (self.of[:, None] == np.arange(len(self)))
 
