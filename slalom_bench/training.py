@@ -235,8 +235,10 @@ def fit(
         row = _epoch(backend, optimizer, train(epoch), epoch, recipe, say)
         row["accuracy"], row["loss"] = evaluate(backend, validation)
         report.history.append(row)
-        merits = [(0.0 if by_loss else past["accuracy"], -past["loss"]) for past in report.history]
-        report.best_epoch = merits.index(max(merits))
+        # a short epoch only counts until there is one that has trained every position
+        first = min(recipe.short_epochs, epoch)
+        merits = [(0.0 if by_loss else past["accuracy"], -past["loss"]) for past in report.history[first:]]
+        report.best_epoch = first + merits.index(max(merits))
         say(
             f"epoch {epoch + 1}/{recipe.epochs}: train loss {row['train_loss']:.4f}, validation accuracy "
             f"{row['accuracy']:.4f}, loss {row['loss']:.4f} ({row['seconds']:.0f} s)"
