@@ -86,9 +86,9 @@ def _planted() -> tuple[dict[str, float], dict[str, float]]:
 
 
 def planted_example(number: int, length: int = 12, planted: int = 3) -> tuple[Example, np.ndarray]:
-    """A text of distinct words in random order, and which of them are planted (of both signs)."""
+    """A text in random order, and which of its words are planted; every other text repeats words without signal."""
     rng = generator(number, "planted example")
-    others = PLANTED + rng.choice(WORDS - PLANTED, length - planted, replace=False)
+    others = PLANTED + rng.choice(WORDS - PLANTED, length - planted, replace=number % 2 == 1)
     order = rng.permutation(np.concatenate([rng.choice(PLANTED, planted, replace=False), others]))
     return Example(f"planted-{number}", " ".join(f"w{i}" for i in order)), order < PLANTED
 
