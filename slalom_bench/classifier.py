@@ -145,6 +145,19 @@ class Classifier:
         view.target = target
         return view
 
+    def bare(self) -> Classifier:
+        """The same handle (counters, batches, target) on content alone, as some methods were published.
+
+        No special token is put round a sequence; answers are remembered apart, for as long as the view lives.
+        """
+        view = copy.copy(self)
+        view.backend = copy.copy(self.backend)
+        view.backend.tokens = copy.copy(self.tokens)
+        view.backend.tokens.prefix = view.backend.tokens.suffix = ()
+        view._cache = None if self._cache is None else QueryCache()
+        view._identity = None
+        return view
+
     def default_target(self, sample: Sample) -> int:
         """Class 1 of two; of more, the class the model predicts for the whole sample."""
         return 1 if len(self.class_names) == 2 else int(self.logits([sample.ids])[0].argmax())

@@ -54,6 +54,7 @@ class HFTokens:
         fallback = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else 0
         self.pad_id = int(tokenizer.pad_token_id if tokenizer.pad_token_id is not None else fallback)
         self.mask_id = tokenizer.mask_token_id
+        self.unk_id = int(tokenizer.unk_token_id if tokenizer.unk_token_id is not None else self.pad_id)
 
     def encode(self, text: str) -> tuple[Ints, Ints | None]:
         out = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
