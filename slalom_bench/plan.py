@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
+from slalom_bench.protocols import build_explainer
 from slalom_bench.specs import Ref, Suite, short_hash
 from slalom_bench.store import SCHEMA
 from slalom_bench.types import Example, TaskData
@@ -58,7 +59,7 @@ class Cell:
 
     def make_explainer(self) -> Any:
         """The explainer that this cell runs."""
-        return registry.get("explainer", self.explainer.name).build(self.explainer.params)
+        return build_explainer(self.explainer, self.identity["protocol"])
 
 
 @dataclass(frozen=True)
