@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.errors import Unsupported
+from slalom_bench.protocols import LargestLogit, is_paper
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates import LinearSurrogate
 from slalom_bench.types import Explanation, Sample
@@ -24,11 +25,13 @@ class _Relevance:
     """Gradient x input of word embeddings on a rewired twin of the model (`slalom_bench.lrp`). One query."""
 
     rule = ""
+    protocol = "bench"
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         from slalom_bench.lrp import EMBEDDING_SUM, Relevance
         from slalom_bench.torch_backend import HFBackend, two_columns
 
+        paper = is_paper(self.protocol)
         backend = classifier.backend
         if not isinstance(backend, HFBackend):
             raise Unsupported(f"no relevance rules for model {classifier.name}; supported: {', '.join(EMBEDDING_SUM)}")
@@ -38,16 +41,19 @@ class _Relevance:
             return two_columns(backend.forward(relevance.module, None, inputs_embeds=words))
 
         words = classifier.embed(sample)
-        values, grads = classifier.gradients(words[None], through)
-        full = float(values[0])
-        by_word = (grads[0].double() * words).sum(dim=1).cpu().numpy()
-        total = float((grads[0].double() * relevance.sums[0]).sum())
+        largest = LargestLogit(classifier.target, through)
+        values, grads = classifier.gradients(words[None], largest if paper else through)
+        sign = -1.0 if paper and largest.classes[0] != classifier.target else 1.0
+        full, grad = sign * float(values[0]), sign * grads[0].double()
+        by_word = (grad * words).sum(dim=1).cpu().numpy()
+        total = float((grad * relevance.sums[0]).sum())
         scores = by_word[classifier.content]
         return Explanation(
             {"attribution": scores}, "attribution", classifier.target,
             surrogate=LinearSurrogate.from_full(scores, full),
             diagnostics={
-                "log_odds": full, "words": float(scores.sum()), "special_tokens": float(by_word.sum() - scores.sum()),
+                "signed_logit" if paper else "log_odds": full,
+                "words": float(scores.sum()), "special_tokens": float(by_word.sum() - scores.sum()),
                 "positions": total - float(by_word.sum()), "conservation_gap": total - full,
             },
         )
@@ -58,10 +64,14 @@ class AttnLRP(_Relevance):
     """AttnLRP (Achtibat et al. 2024) of the log-odds: relevance of word embeddings. Patented, free for research use.
 
     BERT, RoBERTa, DistilBERT and GPT-2. Relevance left with position and type embeddings, special tokens and biases
-    is in the diagnostics.
+    is in the diagnostics. paper: of the largest logit alone, negated where that is not the explained class's
+    (log-odds < 0), although fidelity is measured in log-odds.
     """
 
     rule = "attn"
+
+    def __init__(self, protocol: str = "bench") -> None:
+        self.protocol = protocol
 
 
 @explainer("attnlrp-cp", version=1, needs={"gradients"}, stochastic=False, family="lrp")

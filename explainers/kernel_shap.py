@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench import additive, perturb
+from slalom_bench.errors import Unsupported
+from slalom_bench.protocols import is_paper
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates import LinearSurrogate
 from slalom_bench.types import Bools, Explanation, Floats, Sample
@@ -113,33 +115,47 @@ def shapley_regression(
     return share + deviation, empty, rank + 1
 
 
+def published_log_odds(classifier: Classifier, sample: Sample, keep: Bools) -> Floats:
+    """Log-odds of the bare content with [UNK] (where a tokenizer has none, its mask token) for what is not kept."""
+    tokens = classifier.tokens
+    unknown = getattr(tokens, "unk_id", tokens.mask_id)
+    if unknown is None:
+        raise Unsupported("kernel-shap in the paper protocol needs a tokenizer with [UNK] or [MASK]; this has neither")
+    return classifier.bare().log_odds(perturb.apply_masks(sample.ids, keep, "mask", unknown))
+
+
 @explainer("kernel-shap", version=1, needs={"queries"}, stochastic=True, family="additive")
 class KernelShap:
     """Kernel SHAP: Shapley values of F under the removal rule, exact where all coalitions fit the budget.
 
     No feature selection (shap's l1_reg=0). The budget counts the full input and, where it is legal, the empty one.
+    paper: tokens are not removed but replaced by [UNK] (GPT-2: <|endoftext|>), and no special token is added.
     """
 
-    def __init__(self, tie: str = "position") -> None:
+    def __init__(self, tie: str = "position", protocol: str = "bench") -> None:
         self.tie = tie
+        self.protocol = protocol
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        paper = is_paper(self.protocol)
+        with_empty = paper or classifier.empty_allowed
         feature = additive.features(sample, self.tie)
         players = int(feature.max()) + 1
         ends = np.ones((1, players), np.bool_)
-        if classifier.empty_allowed:
+        if with_empty:
             ends = np.vstack([ends, ~ends])
         minimum = len(ends) + (players > 1)
         additive.require_budget("kernel-shap", budget, minimum, "full and empty input where legal, and a coalition")
         masks, weights = coalitions(players, budget - len(ends), rng)
-        outputs = classifier.masked_log_odds(sample, np.vstack([ends, masks])[:, feature])
-        full, empty = float(outputs[0]), float(outputs[1]) if classifier.empty_allowed else None
+        keep = np.vstack([ends, masks])[:, feature]
+        outputs = published_log_odds(classifier, sample, keep) if paper else classifier.masked_log_odds(sample, keep)
+        full, empty = float(outputs[0]), float(outputs[1]) if with_empty else None
         values, base, rank = shapley_regression(masks, weights, outputs[len(ends) :], full, empty)
         return Explanation(
             {"attribution": values[feature]}, "attribution", classifier.target,
             surrogate=LinearSurrogate(additive.shares(values, feature), base),
             diagnostics={
                 "base": base, "rank": rank, "features": players, "coalitions": len(masks),
-                "exact": players <= 30 and len(masks) == 2**players - 2 and classifier.empty_allowed,
+                "exact": players <= 30 and len(masks) == 2**players - 2 and with_empty,
             },
         )

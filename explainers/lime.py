@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slalom_bench import additive, perturb
+from slalom_bench.errors import InvalidInput
+from slalom_bench.protocols import is_paper
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates import LinearSurrogate
-from slalom_bench.types import Bools, Explanation, Floats, Sample
+from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
+    from slalom_bench.tokens import Tokens
 
 
 def lime_masks(features: int, rows: int, empty_allowed: bool, rng: np.random.Generator) -> Bools:
@@ -38,20 +42,54 @@ def lime_fit(present: Bools, outputs: Floats, kernel_width: float = 25.0) -> tup
     return weights, float(intercept), float(fit)
 
 
+def string_features(tokens: Tokens, sample: Sample) -> tuple[str, Ints, Ints]:
+    """The text, the feature of each of its characters (-1: between tokens) and of each position, as published.
+
+    A feature is a distinct token string: without "##", with the space that GPT-2 puts before a word but for " .".
+    """
+    if sample.text is None or sample.offsets is None:
+        raise InvalidInput(f"sample {sample.id}: lime in the paper protocol cuts strings; it needs a text with offsets")
+    text = sample.text[: int(sample.offsets[:, 1].max())]
+    number: dict[str, int] = {}
+    feature, owner, end = np.empty(len(sample), np.int64), np.full(len(text), -1), 0
+    for i, (word, (start, stop)) in enumerate(zip(tokens.words(sample.ids), sample.offsets.tolist(), strict=True)):
+        if "\ufffd" in word:  # a part of a character: it goes with the whole
+            word = text[start:stop]
+        elif word == " .":
+            word, start = ".", stop - 1
+        elif word.startswith(" ") and not text.startswith(" ", start) and text[end:start].endswith(" "):
+            start -= 1
+        feature[i] = number.setdefault(word.removeprefix("##"), len(number))
+        owner[start:stop] = feature[i]
+        end = stop
+    return text, owner, feature
+
+
+def glued(text: str, owner: Ints, present: Bools) -> list[str]:
+    """What is left of the text when the characters of absent features are cut out, all between tokens kept."""
+    kept = np.hstack([present, np.ones((len(present), 1), np.bool_)])[:, owner]
+    return ["".join(compress(text, row)) for row in kept.tolist()]
+
+
 @explainer("lime", version=1, needs={"queries"}, stochastic=True, family="additive")
 class Lime:
     """LIME: a locally weighted ridge on the presence of positions (or, with tie="token", of distinct tokens).
 
     Tied positions leave together: each has the token's coefficient as its score, and an equal share of it in the
-    surrogate.
+    surrogate. paper: the probability of the class, not its log-odds, of texts from which all tokens of one string are
+    cut and which are then tokenised anew. Its surrogate mixes units, as Fig. 6 does: coefficients of a probability
+    predict changes of the log-odds, each position with the whole coefficient of its string, the intercept discarded.
     """
 
-    def __init__(self, tie: str = "position", kernel_width: float = 25.0) -> None:
+    def __init__(self, tie: str = "position", kernel_width: float = 25.0, protocol: str = "bench") -> None:
         self.tie = tie
         self.kernel_width = kernel_width
+        self.protocol = protocol
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         additive.require_budget("lime", budget, 2, "the full input and one perturbation")
+        if is_paper(self.protocol):
+            return self._published(classifier, sample, budget, rng)
         feature = additive.features(sample, self.tie)
         present = lime_masks(int(feature.max()) + 1, budget, classifier.empty_allowed, rng)
         outputs = classifier.masked_log_odds(sample, present[:, feature])
@@ -60,4 +98,17 @@ class Lime:
             {"attribution": weights[feature]}, "attribution", classifier.target,
             surrogate=LinearSurrogate(additive.shares(weights, feature), intercept),
             diagnostics={"r2": fit, "features": len(weights)},
+        )
+
+    def _published(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        text, owner, feature = string_features(classifier.tokens, sample)
+        present = lime_masks(int(feature.max()) + 1, budget, classifier.empty_allowed, rng)
+        encoded = (classifier.tokens.encode(left)[0] for left in glued(text, owner, present))
+        outputs = classifier.probabilities([ids[: classifier.max_content] for ids in encoded])[:, classifier.target]
+        weights, _, fit = lime_fit(present, outputs, self.kernel_width)
+        scores = weights[feature]
+        return Explanation(
+            {"attribution": scores}, "attribution", classifier.target,
+            surrogate=LinearSurrogate.from_full(scores, float(outputs[0])),
+            diagnostics={"r2": fit, "features": len(weights), "probability": float(outputs[0])},
         )
