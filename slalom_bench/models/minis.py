@@ -52,6 +52,7 @@ def train_tokenizer(architecture: str, texts: Iterable[str]) -> Any:
         vocab_size=VOCABULARY, special_tokens=specials, limit_alphabet=200, show_progress=False
     )
     tokenizer.train_from_iterator(texts, pieces)
+    tokenizer.model = models.WordPiece(_settled(tokenizer.get_vocab(), specials), unk_token="[UNK]")
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
@@ -60,6 +61,11 @@ def train_tokenizer(architecture: str, texts: Iterable[str]) -> Any:
         tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
         mask_token="[MASK]",
     )
+
+
+def _settled(vocabulary: Iterable[str], specials: list[str]) -> dict[str, int]:
+    """Special tokens, then pieces in alphabetical order: the trainer numbers them anew in every process."""
+    return {piece: i for i, piece in enumerate([*specials, *sorted(set(vocabulary) - set(specials))])}
 
 
 class Mini(Checkpointed):
