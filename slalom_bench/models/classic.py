@@ -17,7 +17,6 @@ from slalom_bench.types import Example, TaskData
 if TYPE_CHECKING:
     from torch import nn
 
-    from slalom_bench.classifier import Backend
     from slalom_bench.nets_classic import EnglishWords
     from slalom_bench.torch_backend import TorchBackend
 
@@ -186,10 +185,10 @@ class FullyConnected(Classic):
         super().__init__(1000, epochs, learning_rate, batch_size, max_tokens, seed)
         self.hidden = hidden
 
-    def load(self, task: TaskData, options: ModelOptions) -> Backend:
+    def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
         if not task.truth:
             raise Unsupported(f"model fc reads 32 words at most, not the texts of {task.task}; use tfidf-mlp")
-        return super().load(task, options)
+        return super().start(task, options)
 
     def sizes(self, outputs: int) -> dict[str, Any]:
         return {"outputs": outputs, "hidden": self.hidden}
