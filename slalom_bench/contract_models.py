@@ -29,6 +29,12 @@ def random_bert() -> TorchBackend:
 
 
 @cache
+def three_classes() -> TorchBackend:
+    """The same with three classes."""
+    return random_backend("bert", vocabulary=WORDS, classes=3)
+
+
+@cache
 def planted_transformer() -> TorchBackend:
     """The SLALOM transformer (proposition 5.1) with planted values and importances; no special tokens."""
     value, importance = _planted()

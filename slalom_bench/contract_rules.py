@@ -95,8 +95,8 @@ def constructor(subject: Subject) -> str:
 
 def shape(subject: Subject) -> str:
     """One finite number per content token and score, towards the class that was asked for; JSON keeps it exactly."""
-    for target in (1, 0):
-        explanation, _, sample = run(subject, handle().targeting(target), text())
+    for make, target in ((models.three_classes, 2), (models.random_bert, 0), (models.random_bert, 1)):
+        explanation, _, sample = run(subject, handle(make).targeting(target), text())
         if len(explanation) != len(sample):
             raise Violation(f"{len(explanation)} scores for {len(sample)} content tokens")
         if explanation.target != target:

@@ -200,13 +200,14 @@ def _classifier(model: Any, task: str, removal: str, options: ModelOptions | Non
 
 
 def _task_data(model: str, task: str, options: ModelOptions) -> TaskData:
-    """The task's data, but for models that come trained: those need its class names only."""
+    """The task's data, but for models that come trained, and stand-ins that do: those need its class names only."""
     from slalom_bench import models
     from slalom_bench.data import load_task
 
     ref = Ref.parse(task)
     folder = None if options.data_dir is None else Path(options.data_dir)
-    trained = Ref.parse(model).name in WITH_ARGUMENT or models.availability(model, ref.name, options).state == "shipped"
+    state = models.availability(model, ref.name, options).state
+    trained = Ref.parse(model).name in WITH_ARGUMENT or state in ("shipped", "unavailable")
     names = registry.get("task", ref.name).metadata["class_names"]
     if not trained or not names:
         return load_task(ref.spec, ref.params, folder)
