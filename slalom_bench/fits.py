@@ -24,6 +24,8 @@ DENSE = 20_000_000
 LARGEST_STEP = 3.0
 """No importance changes by more than this in one step: far from the optimum, exp() makes longer steps useless."""
 
+INTERPOLATING = 1e-2
+"""The least noise assumed, as a share of the targets' variance, where the fit could interpolate its sequences."""
 COARSE = 1e-2
 """The tolerance while the noise level, and with it the ridge, is still being found."""
 
@@ -214,6 +216,8 @@ def fit_slalom(
     mean = share @ outputs
     spread = float(share @ ((outputs - mean) ** 2).sum(axis=1))
     rounding = 1e-16 * float(share @ (outputs**2).sum(axis=1)) + 1e-30
+    if len(counts) <= 2 * tokens:  # as many parameters as sequences: a small error says nothing about the noise
+        rounding = max(rounding, INTERPOLATING * spread)
     design = Design(np.hstack([counts, np.ones((len(counts), 1))]) if anchor else counts)
     penalty_v = ridge_value / max(spread, rounding) * np.where(np.arange(tokens + anchor) < tokens, 1.0, 1e-6)
     penalty_s = ridge_importance * (np.arange(tokens + anchor) < tokens)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -28,21 +30,26 @@ def handle(truth: tuple[dict[str, float], dict[str, float]]) -> Classifier:
     return Classifier(slalom_transformer(*truth))
 
 
+def shuffled_sample(handle: Classifier, *more: str) -> Sample:
+    """Every word once and some again, in an order that is not that of the ids."""
+    words = np.random.default_rng(6).permutation([*WORDS, *more])
+    return Sample("shuffled", np.array([handle.tokens.index[w] for w in words]))  # type: ignore[attr-defined]
+
+
 def repeated_sample(handle: Classifier) -> Sample:
-    """Every word, some of them two or three times."""
-    words = [*WORDS, "w3", "w3", "w5", "w0", "w11", "w12"]
-    return Sample("repeated", np.array([handle.tokens.index[w] for w in words]))  # type: ignore[attr-defined]
+    return shuffled_sample(handle, "w3", "w3", "w5", "w0", "w11", "w12")
 
 
 @pytest.mark.parametrize(
     ("explainer", "budget"),
     [(SlalomEff(), 800), (SlalomFidel(), 1500), (SlalomExact(), 27), (SlalomEff(length=3), 800)],
 )
+@pytest.mark.parametrize("make", [repeated_sample, shuffled_sample])
 def test_a_slalom_transformer_is_recovered(
-    explainer: SlalomEff | SlalomFidel | SlalomExact, budget: int, handle: Classifier,
-    truth: tuple[dict[str, float], dict[str, float]],
+    explainer: SlalomEff | SlalomFidel | SlalomExact, budget: int, make: Callable[[Classifier], Sample],
+    handle: Classifier, truth: tuple[dict[str, float], dict[str, float]],
 ) -> None:
-    sample = repeated_sample(handle)
+    sample = make(handle)
     with handle.work(budget) as cost:
         out = explainer.explain(handle, sample, budget, np.random.default_rng(0))
     words = handle.tokens.words(sample.ids)

@@ -36,7 +36,7 @@ def test_an_anchored_slalom_transformer_is_recovered(
 ) -> None:
     handle, value, importance, anchor = anchored
     first = len(handle.tokens.words(np.arange(4)))  # the words follow [PAD] [UNK] [MASK] [CLS]
-    ids = np.concatenate([np.arange(first, first + 11), [first + 3, first + 3, first + 8]])
+    ids = np.random.default_rng(7).permutation([*range(first, first + 11), first + 3, first + 3, first + 8])
     sample = Sample("repeated", ids)
     with handle.work(1500) as cost:
         out = SlalomAnchor().explain(handle, sample, 1500, np.random.default_rng(0))
