@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput, UnknownName
 from slalom_bench.reporting.schema import CostInfo, Entry, Machine, MetricInfo, ModelInfo, Result, Submission, TaskInfo
 from slalom_bench.specs import short_hash
-from slalom_bench.stats import Ranked, rank
+from slalom_bench.stats import EXACT, Ranked, rank
 
 ARROWS = {"higher": "↑", "lower": "↓"}
+LEVEL = 0.05
+TOO_FEW = "So few samples cannot make any difference significant: every entry is marked as tied with the best."
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,9 @@ class Board:
     budget: int
     samples: Sequence[str]
     metrics: Mapping[str, MetricInfo]
-    rows: Sequence[Row] = field(default=())
+    about_model: Mapping[str, str]
+    """Metrics of the model itself, spelled: the same under every explainer, so never ranked."""
+    rows: Sequence[Row]
 
     @property
     def title(self) -> str:
@@ -102,6 +106,12 @@ class Board:
             ("protocol", self.protocol),
             ("removal", self.removal),
         ]
+
+    @property
+    def too_few(self) -> bool:
+        """Whether there are so few samples that no difference from the best could be significant."""
+        n = len(self.samples)
+        return n <= EXACT and 2.0 / 2**n * max(1, len(self.rows) - 1) >= LEVEL
 
     def machines(self) -> list[tuple[Machine | None, list[Row]]]:
         """Rows by the machine that they were timed on: seconds are compared inside one only."""
@@ -136,7 +146,8 @@ def board_key(submission: Submission, budget: int) -> str:
 
 def _board(key: str, members: Sequence[tuple[Submission, Entry]]) -> Board:
     first, entry = members[0]
-    metrics = _metrics([submission for submission, _ in members])
+    every = _metrics([submission for submission, _ in members])
+    metrics = {label: info for label, info in every.items() if info.level == "explainer"}
     latest: dict[str, tuple[Submission, Entry]] = {}
     older: dict[str, list[Entry]] = {}
     for submission, row in members:
@@ -155,10 +166,22 @@ def _board(key: str, members: Sequence[tuple[Submission, Entry]]) -> Board:
         also = tuple(_distance(row, old) for old in older.get(same, []))
         rows.append(Row(name, row, submission, cells, also))
     order = next(iter(metrics), "")
+    rows.sort(key=lambda row: (_place(row, order), row.name))
     return Board(
         key, first.task, first.model, first.protocol, first.removal, first.max_tokens, entry.budget, first.samples,
-        metrics, sorted(rows, key=lambda row: (_place(row, order), row.name)),
+        metrics, _about_model(every, [row for _, row in members]), rows,
     )
+
+
+def _about_model(metrics: Mapping[str, MetricInfo], entries: Sequence[Entry]) -> dict[str, str]:
+    made = {}
+    for label, info in metrics.items():
+        found = next((entry.results[label] for entry in entries if label in entry.results), None)
+        if info.level == "model" and found is not None and found.mean is not None:
+            parts = {**found.parts, info.headline: found.mean}
+            arrow = ARROWS[info.direction]
+            made[f"{info.name} {arrow}"] = ", ".join(f"{name} {parts[name]:.3g}" for name in sorted(parts))
+    return made
 
 
 def _scores(

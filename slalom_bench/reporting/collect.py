@@ -130,7 +130,8 @@ def _metric(label: str, uses: Mapping[str, Ref]) -> MetricInfo:
     keys = ("direction", "unit", "headline")
     return MetricInfo(
         name=name, version=int(version), params=dict(uses[suffix].params) if suffix in uses else {},
-        summary=entry.summary, **{key: entry.metadata[key] for key in keys},
+        level=entry.metadata.get("level", "explainer"), summary=entry.summary,
+        **{key: entry.metadata[key] for key in keys},
     )
 
 

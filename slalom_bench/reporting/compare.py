@@ -99,16 +99,17 @@ def _tables(cells: Sequence[CellResult]) -> dict[tuple[str, str], Scores]:
     found: dict[tuple[str, str], list[Scores]] = {}
     for cell in cells:
         for label, metric in cell.metrics.items():
-            headline = registry.get("metric", metric.name).metadata["headline"]
-            found.setdefault((_row(cell), _unversioned(label)), []).append(cell.values(label, headline))
+            entry = registry.get("metric", metric.name).metadata
+            row = _row(cell, "the model itself" if entry.get("level") == "model" else cell.explainer)
+            found.setdefault((row, _unversioned(label)), []).append(cell.values(label, entry["headline"]))
     return {key: average_seeds(runs).values for key, runs in sorted(found.items())}
 
 
-def _row(cell: CellResult) -> str:
+def _row(cell: CellResult, who: str) -> str:
     said = cell.identity
     cut = "" if said["max_tokens"] is None else f" · {said['max_tokens']} tokens"
     return (
-        f"{said['task']['name']} · {said['model']['name']} · {cell.explainer} · budget {said['budget']} · "
+        f"{said['task']['name']} · {said['model']['name']} · {who} · budget {said['budget']} · "
         f"{said['protocol']} · {said['removal']}{cut}"
     )
 

@@ -114,14 +114,14 @@ def _frame(
 ) -> list[Markup]:
     """Grid lines, tick labels and the names of the axes, the vertical one on top where it can be read."""
     bottom = height - BOTTOM
-    parts = [_text(0, TOP - 4, y_label, style="axis")]
+    parts = [_text(0, TOP - 4, shorten(y_label, 48), style="axis")]
     for tick in y.ticks():
         parts += [_line(LEFT, y.at(tick), x.end, y.at(tick), "grid")]
         parts += [_text(LEFT - 6, y.at(tick) + 4, number(tick), "end")]
     for tick in x.ticks() if at is None else at:
         parts += [_line(x.at(tick), bottom, x.at(tick), bottom + 4, "grid")]
         parts += [_text(x.at(tick), bottom + 17, number(tick), "middle")]
-    parts.append(_text((LEFT + x.end) / 2, height - 6, x_label, "middle", "axis"))
+    parts.append(_text((LEFT + x.end) / 2, height - 6, shorten(x_label, 40), "middle", "axis"))
     return parts
 
 
@@ -229,7 +229,7 @@ def strips(
     log = min(values) > 0 and max(values) / min(values) > 100
     x = Axis.over(values, room, WIDTH - RIGHT, log=log, pad=0.03)
     bottom = height - BOTTOM
-    parts = [_text((room + WIDTH) / 2, height - 6, x_label, "middle", "axis")]
+    parts = [_text((room + WIDTH) / 2, height - 6, shorten(x_label, 40), "middle", "axis")]
     for tick in x.ticks():
         parts += [_line(x.at(tick), top - 4, x.at(tick), bottom, "grid")]
         parts += [_text(x.at(tick), bottom + 15, number(tick), "middle")]

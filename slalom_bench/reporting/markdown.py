@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slalom_bench.reporting.boards import ARROWS, Board, Cell, Row
+from slalom_bench.reporting.boards import ARROWS, TOO_FEW, Board, Cell, Row
 from slalom_bench.reporting.figures import number
 from slalom_bench.units import visible
 
@@ -19,9 +19,8 @@ READING = (
 
 def escape(text: str) -> str:
     """Text that stays text in Markdown: no markup, no HTML, no second column, no line break."""
-    flat = " ".join(visible(text).split())
-    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
-    return re.sub(r"([\\`*_~\[\]!#])", r"\\\1", flat)
+    flat = re.sub(r"([\\`*_~\[\]!#])", r"\\\1", " ".join(visible(text).split()))
+    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
 
 
 def code(text: str) -> str:
@@ -130,6 +129,9 @@ def section(board: Board, level: int = 2) -> str:
     """A whole table with its cost and commands."""
     marks = "#" * level
     parts = [f"{marks} {escape(board.title)}", facts(board), quality(board)]
+    parts += [f"The model itself, {escape(name)}: {escape(value)}" for name, value in board.about_model.items()]
+    if board.too_few:
+        parts.append(TOO_FEW)
     if curve := fidelity(board):
         parts += [f"{marks}# Fidelity against number of deletions", "Mean squared error after k deletions:", curve]
     parts += [f"{marks}# Cost", cost(board)]

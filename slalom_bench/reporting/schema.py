@@ -72,6 +72,8 @@ class MetricInfo(Part):
     direction: Literal["higher", "lower"]
     unit: Text
     headline: Name
+    level: Literal["explainer", "model"]
+    """Whether it says something of the explainer, or of the model whatever the explainer."""
     summary: Text
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from slalom_bench.profiling import pareto_front
-from slalom_bench.reporting.boards import ARROWS, Board, Cell, Row
+from slalom_bench.reporting.boards import ARROWS, TOO_FEW, Board, Cell, Row
 from slalom_bench.reporting.figures import Point, Series, family_class, lines, number, scatter, strips, whisker
 from slalom_bench.reporting.markdown import deletions
 from slalom_bench.reporting.schema import Machine, MetricInfo
@@ -55,6 +55,7 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
         "machines": [
             _machine_view(i, machine, members, ids) for i, (machine, members) in enumerate(board.machines(), start=1)
         ],
+        "about_model": list(board.about_model.items()), "too_few": TOO_FEW if board.too_few else "",
         "shared": any(row.cost is not None and row.cost.shared for row in board.rows),
         "plots": [*fidelity_plots(board), *cost_plots(board)[:1], *plots], "more_plots": cost_plots(board)[1:],
         "reasons": reasons, "undefined_total": sum(reason["count"] for reason in reasons),
