@@ -44,6 +44,7 @@ def page(explained: Explained) -> str:
         log_odds=signed(explained.log_odds),
         probability=f"{explained.probability:.3f}",
         facts=facts(explained),
+        note=visible(explained.note),
         panels=panels,
         units=units(explained, reading),
         heads=[{"explainer": visible(r.explainer), "scores": columns(e)} for r, e in explained.done],
@@ -53,8 +54,7 @@ def page(explained: Explained) -> str:
 
 
 def facts(explained: Explained) -> list[str]:
-    found = [visible(explained.note)] if explained.note else []
-    found += [f"{len(explained.sample)} tokens", f"budget {explained.budget} queries", f"seed {explained.seed}"]
+    found = [f"{len(explained.sample)} tokens", f"budget {explained.budget} queries", f"seed {explained.seed}"]
     if explained.sample.truncated:
         found.append(f"{explained.sample.truncated} more tokens not read")
     return found

@@ -332,3 +332,11 @@ def test_a_file_that_is_not_utf8_is_refused(checkpoint, tmp_path):
     file.write_bytes("naïve".encode("latin-1"))
     with pytest.raises(InvalidInput, match="UTF-8: byte 2 is 0xef"):
         call("--text-file", str(file), "--model", checkpoint)
+
+
+def test_a_stand_in_is_named_everywhere(bert):
+    from dataclasses import replace
+
+    found = replace(explain("w1 w2", bert, "zero"), note="bert <could> not be had")
+    assert "bert &lt;could&gt; not be had" in page(found)
+    assert found.to_dict()["note"] == "bert <could> not be had"
