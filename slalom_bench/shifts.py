@@ -20,7 +20,6 @@ from slalom_bench.types import Bools, Floats, Ints
 
 PILOT = 300
 """Rows on which the ridge is chosen; the cost grows with their cube."""
-BLOCK = 1024
 
 
 def moved(removed: Bools, largest: int) -> Ints:
@@ -78,16 +77,17 @@ class ShiftTable:
     def __init__(self, removed: Bools, largest: int) -> None:
         n = removed.shape[1]
         self.shape = (n + 1, largest + 1)
-        self.sizes = np.append(np.ones(n), np.ceil(2 * np.sqrt(n)))
-        self.width = np.sqrt(np.maximum(removed.sum(axis=1) - 1.0, 1.0))
+        self.sizes = np.repeat(np.append(np.ones(n), np.ceil(2 * np.sqrt(n))), largest + 1).astype(np.float32)
+        self.noise = np.maximum(removed.sum(axis=1) - 1.0, 1.0)
         none = self._indicators(np.zeros((1, n), np.bool_))
         one = self._indicators(np.eye(n, dtype=np.bool_)) - none
-        self._factor: Any = None
         self.features = self._indicators(removed) - none - removed.astype(np.float32) @ one
+        self.wide = len(removed) <= self.features.shape[1]
+        self._factor: Any = None
 
     def _indicators(self, removed: Bools) -> NDArray[np.float32]:
         """A column for each (token, shift), 1 where a kept token has that shift. Small integers: exact in float32."""
-        present = np.hstack([~removed, np.full((len(removed), 1), True)]) * self.sizes
+        present = np.hstack([~removed, np.ones((len(removed), 1), np.bool_)])
         out = np.zeros((len(removed), *self.shape), np.float32)
         np.put_along_axis(out, moved(removed, self.shape[1] - 1)[:, :, None], present[:, :, None], axis=2)
         return out.reshape(len(removed), -1)
@@ -96,37 +96,40 @@ class ShiftTable:
         """b as (n+1) x (largest+1) with b(0) = 0. The ridge is chosen for the first target and kept for later ones."""
         from scipy.linalg import cho_solve
 
-        y, features = target / self.width, self.features
         if self._factor is None:
-            self._factor = self._factorise(choose_ridge(self._kernel(slice(PILOT)), y[:PILOT])[0])
-        if self._wide:
-            b = features.T @ (cho_solve(self._factor, y, check_finite=False) / self.width)
+            self._factor = self._factorise(target)
+        if self.wide:
+            width = np.sqrt(self.noise)
+            b = self._adjoint(cho_solve(self._factor, target / width, check_finite=False) / width)
         else:
-            b = cho_solve(self._factor, features.T @ (y / self.width), check_finite=False)
-        table = b.reshape(self.shape) * self.sizes[:, None]
+            b = cho_solve(self._factor, self._adjoint(target / self.noise), check_finite=False)
+        table = (self.sizes * b).reshape(self.shape)
         return table - table[:, :1]
 
-    @property
-    def _wide(self) -> bool:
-        """More features than rows: then the dual system is the smaller one."""
-        return self.features.shape[0] <= self.features.shape[1]
-
-    def _factorise(self, ridge: float) -> Any:
+    def _factorise(self, target: Floats) -> Any:
+        """Cholesky factor of the smaller normal equations: dual (rows) or primal (table entries)."""
         from scipy.linalg import cho_factor
 
-        if self._wide:
-            gram = self._kernel(slice(None))
-        else:
-            gram = np.zeros((self.features.shape[1],) * 2)
-            for i in range(0, len(self.features), BLOCK):
-                part = self.features[i : i + BLOCK] / self.width[i : i + BLOCK, None]
-                gram += part.T @ part
+        ridge, _ = choose_ridge(self._kernel(slice(PILOT)), (target / np.sqrt(self.noise))[:PILOT])
+        gram = self._kernel(slice(None)) if self.wide else self._gram()
         gram[np.diag_indices_from(gram)] += ridge
         return cho_factor(gram, check_finite=False, overwrite_a=True)
 
+    def _adjoint(self, x: Floats) -> Floats:
+        product = (self.features.T @ x.astype(np.float32)).astype(np.float64)
+        return self.sizes.astype(np.float64) * product
+
     def _kernel(self, rows: slice) -> Floats:
-        features, width = self.features[rows], self.width[rows]
-        return (features @ features.T) / np.multiply.outer(width, width)
+        features, width = self.features[rows], np.sqrt(self.noise[rows])
+        return (features * self.sizes**2 @ features.T) / np.multiply.outer(width, width)
+
+    def _gram(self) -> Floats:
+        """By noise level: the integer products stay exact in fast single precision, the weights in double."""
+        gram = np.zeros((self.features.shape[1],) * 2)
+        for noise in np.unique(self.noise):
+            part = self.features[self.noise == noise]
+            gram += (part.T @ part) / noise
+        return gram * np.multiply.outer(self.sizes, self.sizes)
 
 
 def choose_ridge(kernel: Floats, target: Floats) -> tuple[float, float]:
