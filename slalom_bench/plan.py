@@ -73,6 +73,10 @@ class Plan:
     cells: tuple[Cell, ...]
     skips: tuple[Skip, ...] = field(default=())
 
+    def subjects(self) -> list[Subject]:
+        """The models on tasks that any cell runs on."""
+        return list({id(cell.subject): cell.subject for cell in self.cells}.values())
+
     def estimate(self) -> dict[str, int]:
         """An upper bound of the explaining: every budget used up, on sequences as long as the samples."""
         queries = tokens = 0

@@ -103,7 +103,20 @@ def run_suite(
         plan = make_plan(suite, subjects, skips)
         for skip in plan.skips:
             reporter.say(f"skipped {skip.what}: {skip.reason}", style="yellow")
+        say_costs(plan, reporter)
         return Runner(suite, plan, store, mode, reporter).run(command)
+
+
+def say_costs(plan: Plan, reporter: Reporter) -> None:
+    """Where queries cost money, what the plan may cost at most, before the first one is sent."""
+    for subject in plan.subjects():
+        estimate = getattr(subject.classifier.backend, "estimate", None)
+        if estimate is not None:
+            queries = sum(cell.budget * len(subject.examples) for cell in plan.cells if cell.subject is subject)
+            sequences = [subject.classifier.encode(example).ids for example in subject.examples]
+            amounts = estimate(queries, sequences).items()
+            parts = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in amounts)
+            reporter.say(f"model {subject.model}: at most {parts} to explain; metrics come on top")
 
 
 class Runner:
@@ -131,7 +144,9 @@ class Runner:
                     self.run_cell(cell)
         except KeyboardInterrupt:
             result.interrupted = True
+        reporting = [s for s in result.plan.subjects() if hasattr(s.classifier.backend, "report")]
         self.store.finish({
+            "backends": {s.model: s.classifier.backend.report() for s in reporting},  # type: ignore[attr-defined]
             "ended": now(), "explained": result.explained, "scored": result.scored, "reused": result.reused,
             "failed": result.failed, "interrupted": result.interrupted,
         })
@@ -139,7 +154,6 @@ class Runner:
 
     def _sources(self) -> list[dict[str, Any]]:
         """Data and model of every subject, for the run's provenance."""
-        subjects = {id(cell.subject): cell.subject for cell in self.result.plan.cells}
         return [
             {
                 "task": str(s.task), "source": vars(s.data.source), "model": s.model,
@@ -147,7 +161,7 @@ class Runner:
                 "dtype": s.classifier.backend.dtype, "device": s.classifier.backend.device, "note": s.note,
                 "token_budget": s.classifier.token_budget,
             }
-            for s in subjects.values()
+            for s in self.result.plan.subjects()
         ]
 
     def _keep_samples(self) -> None:
