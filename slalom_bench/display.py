@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
     from slalom_bench.explaining import Explained, Result
     from slalom_bench.types import Explanation, Floats
 
-HUES = {TOWARDS: (25, 105, 210), AGAINST: (205, 80, 10), MUCH: (120, 60, 190)}
-FAINT = 0.06
-"""Below this strength a token keeps the terminal's own colours."""
+HUES = {TOWARDS: (20, 100, 215), AGAINST: (205, 80, 5), MUCH: (120, 55, 195)}
+LETTERS = {TOWARDS: (80, 145, 235), AGAINST: (225, 120, 50), MUCH: (160, 110, 225)}
+FAINT, WEAK = 0.06, 0.25
+"""Below the first strength a token keeps the terminal's own colours, below the second its own background."""
 BAR = 12
 
 
@@ -64,17 +66,21 @@ def section(
 
 
 def style(hue: str, strength: float) -> Style:
-    """A background from nearly white to the full hue, with black or white letters on it."""
+    """Coloured letters, then white letters on a background from grey to the full hue: on dark and light terminals."""
     if strength < FAINT:
         return Style()
-    red, green, blue = (round(245 + (part - 245) * strength) for part in HUES[hue])
-    letters = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 140 else "bright_white"
-    return Style(color=letters, bgcolor=f"rgb({red},{green},{blue})")
+    if strength < WEAK:
+        return Style(color=rgb(LETTERS[hue]))
+    return Style(color="rgb(255,255,255)", bgcolor=rgb([round(120 + (part - 120) * strength) for part in HUES[hue]]))
+
+
+def rgb(parts: Sequence[int]) -> str:
+    return f"rgb({parts[0]},{parts[1]},{parts[2]})"
 
 
 def legend(shown: Layer, target: str) -> Text:
     """The name of a score and its scale."""
-    swatch = [0.25, 0.6, 1.0]
+    swatch = [0.3, 0.65, 1.0]
     out = Text.assemble((f"  {shown.name}  ", "italic"))
     if not shown.signed:
         out.append(f"{shown.low:+.3g} ")
@@ -112,7 +118,7 @@ def table(explanation: Explanation, reading: Reading, top: int) -> Table:
     for i in chosen:
         hue = MUCH if explanation.primary in explanation.unsigned else TOWARDS if primary[i] > 0 else AGAINST
         length = BAR * abs(primary[i]) / largest
-        bar = Text("█" * int(length) + "▌" * int(length % 1 > 0.25), Style(color="rgb({},{},{})".format(*HUES[hue])))
+        bar = Text("█" * int(length) + "▌" * int(length % 1 > 0.25), Style(color=rgb(LETTERS[hue])))
         out.add_row(Text(reading.units[i].label), *(number(values[i], values) for values in sums.values()), bar)
     rest = len(reading.units) - len(chosen)
     if rest:

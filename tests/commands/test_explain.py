@@ -340,3 +340,18 @@ def test_a_stand_in_is_named_everywhere(bert):
     found = replace(explain("w1 w2", bert, "zero"), note="bert <could> not be had")
     assert "bert &lt;could&gt; not be had" in page(found)
     assert found.to_dict()["note"] == "bert <could> not be had"
+
+
+@pytest.mark.parametrize("name", ["mini-bert", "mini-distilbert", "mini-gpt2"])
+def test_the_shipped_models_need_no_data(name, monkeypatch):
+    from slalom_bench import models
+
+    if not (models.build(name).directory / "model.safetensors").is_file():
+        pytest.skip(f"{name} is not shipped yet")
+    monkeypatch.setattr("slalom_bench.data.load_task", lambda *_: pytest.fail("data were read"))
+    text = "A dull, awful script; but what a wonderful cast 😀!"
+    data = json.loads(call(text, "--model", name, "--explainer", "leave-one-out", "--json", "--device", "cpu").stdout)
+    assert data["class_names"] == ["negative", "positive"]
+    scores = data["results"][0]["explanation"]["scores"]["attribution"]
+    words = [text[a:b].strip().lower() for a, b in data["offsets"]]
+    assert scores[words.index("wonderful")] > 0 > scores[words.index("awful")]
