@@ -235,8 +235,8 @@ def fit(
         row = _epoch(backend, optimizer, train(epoch), epoch, recipe, say)
         row["accuracy"], row["loss"] = evaluate(backend, validation)
         report.history.append(row)
-        # a short epoch only counts until there is one that has trained every position
-        first = min(recipe.short_epochs, epoch)
+        # short epochs only count until there is one that has trained every position
+        first = recipe.short_epochs if epoch >= recipe.short_epochs else 0
         merits = [(0.0 if by_loss else past["accuracy"], -past["loss"]) for past in report.history[first:]]
         report.best_epoch = first + merits.index(max(merits))
         say(

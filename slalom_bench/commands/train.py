@@ -58,7 +58,8 @@ def train_command(
     record = built.record(directory)
     typer.echo(f"validation accuracy {record['validation']['accuracy']:.4f} on {record['validation']['texts']} texts")
     test = record["test"]
-    typer.echo(f"test accuracy {test['accuracy']:.4f} on {test['texts']} texts of {test['source']}")
+    if test["texts"]:
+        typer.echo(f"test accuracy {test['accuracy']:.4f} on {test['texts']} texts of {test['source']}")
     typer.echo(f"trained in {record['seconds'] / 60:.1f} minutes; cached as {directory.name}")
     typer.echo(f"use it as: --model {Ref(ref.name, ref.argument, params)}")
     if out is not None:

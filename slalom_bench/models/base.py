@@ -98,7 +98,6 @@ class TrainedModel:
     """
 
     name = ""
-    version = 1
     ships_weights = False
     """Whether it comes trained, so that a training of the user's is asked for with `weights=trained`."""
     epochs: int | None
@@ -166,7 +165,7 @@ class TrainedModel:
         """Everything that shapes the trained weights."""
         return {
             "model": self.name,
-            "version": self.version,
+            "version": registry.get("model", self.name).version,
             "training": VERSION,
             "task": task.task,
             "content": content_hash(self.training_examples(task)) if task.train else task.source.content_hash,
@@ -205,7 +204,6 @@ class TrainedModel:
         state = directory.with_name(directory.name + ".state")
         backend, recipe, record = self._fit(task, options, state)
         test = self.test(backend, task, recipe, test_samples)
-        options.say(f"test accuracy {test['accuracy']:.4f} on {test['texts']} texts at {recipe.max_tokens} tokens")
         record |= {"params": self.params(), "identity": self.identity(task, options), "test": test}
         with fresh_directory(directory) as fresh:
             self.save(backend, fresh)
@@ -270,8 +268,10 @@ class TrainedModel:
         return lambda epoch: data
 
     def test(self, backend: TorchBackend, task: TaskData, recipe: Recipe, samples: int) -> dict[str, Any]:
-        """Accuracy on the first evaluation texts that have a label (all of them if `samples` is 0)."""
+        """Accuracy on the first evaluation texts that have a label (all if `samples` is 0); None if none has."""
         examples = [example for example in task.evaluation if example.label is not None][: samples or None]
+        if not examples:
+            return {"accuracy": None, "loss": None, "texts": 0, "source": task.source.name}
         accuracy, loss = evaluate(backend, labelled(backend.tokens, examples, recipe.max_tokens))
         return {"accuracy": accuracy, "loss": loss, "texts": len(examples), "source": task.source.name}
 

@@ -73,6 +73,19 @@ def test_a_killed_training_ends_as_an_undisturbed_one(tmp_path: Path, architectu
     assert {path.suffix for path in (tmp_path / "two").iterdir()} == {".safetensors", ".json"}
 
 
+def test_a_short_epoch_is_not_the_best_once_there_is_a_long_one(tmp_path: Path) -> None:
+    good, validation = separable(800, 0), separable(60, 1)
+    worse = Labelled(good.sequences, 1 - good.labels)
+    chosen = {}
+    for short in (0, 1, 2):
+        recipe = replace(RECIPE, epochs=2, short_epochs=short, token_drop=0.0, warmup=0.0)
+        chosen[short] = fit(
+            random_backend("bert", scale=1.0), lambda epoch: worse if epoch else good, validation, recipe,
+            tmp_path / str(short), silent,
+        ).best_epoch
+    assert chosen == {0: 0, 1: 1, 2: 0}
+
+
 def test_training_leaves_the_global_generators_alone(tmp_path: Path) -> None:
     import torch
 
@@ -197,6 +210,14 @@ def test_everything_that_shapes_the_weights_is_in_the_key(linear: TaskData) -> N
     ]
     keys = {json.dumps(model.identity(task, QUIET), sort_keys=True) for model, task in variants}
     assert len(keys) == len(variants)
+
+
+def test_evaluation_texts_without_labels_give_no_test_accuracy(cache: Path, linear: TaskData) -> None:
+    unlabelled = replace(linear, evaluation=[replace(example, label=None) for example in linear.evaluation])
+    Bert(epochs=1, width=16).load(unlabelled, QUIET)
+    (record,) = trainings("bert")
+    assert record["test"]["accuracy"] is None
+    assert record["validation"]["texts"] > 0
 
 
 def test_training_that_is_not_allowed_says_how_to_get_it(cache: Path, linear: TaskData) -> None:
