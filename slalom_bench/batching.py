@@ -51,7 +51,7 @@ class QueryCache:
     def __init__(self, limit: int = 4_000_000) -> None:
         self.limit = limit
         self._scope: dict[bytes, NDArray[np.float64]] = {}
-        self._sets: OrderedDict[bytes, NDArray[np.float64]] = OrderedDict()
+        self._sets: OrderedDict[bytes, tuple[NDArray[np.float64], float]] = OrderedDict()
         self._held = 0
 
     def new_scope(self) -> None:
@@ -66,17 +66,18 @@ class QueryCache:
             self._scope = {}
         self._scope.update(zip(keys, answers, strict=True))
 
-    def get_set(self, keys: Sequence[bytes]) -> NDArray[np.float64] | None:
+    def get_set(self, keys: Sequence[bytes]) -> tuple[NDArray[np.float64], float] | None:
+        """The answers of exactly this set, and the model seconds that they took."""
         name = self._name(keys)
         if name in self._sets:
             self._sets.move_to_end(name)
         return self._sets.get(name)
 
-    def put_set(self, keys: Sequence[bytes], answers: NDArray[np.float64]) -> None:
-        self._sets[self._name(keys)] = answers
+    def put_set(self, keys: Sequence[bytes], answers: NDArray[np.float64], seconds: float) -> None:
+        self._sets[self._name(keys)] = (answers, seconds)
         self._held += len(answers)
         while self._held > self.limit:
-            _, dropped = self._sets.popitem(last=False)
+            _, (dropped, _) = self._sets.popitem(last=False)
             self._held -= len(dropped)
 
     @staticmethod

@@ -239,13 +239,15 @@ class Classifier:
         return np.stack([answers[key] for key in keys])
 
     def _answer(self, keys: list[bytes], sequences: list[Ints]) -> Floats:
-        answers = None if self._cache is None else self._cache.get_set(keys)
-        if answers is not None:
-            self._count(hits=len(keys))
+        known = None if self._cache is None else self._cache.get_set(keys)
+        if known is not None:
+            answers, seconds = known
+            self._count(hits=len(keys), saved_seconds=seconds)
         else:
+            before = self.total.model_seconds
             answers = self._compute([self._whole(sequence) for sequence in sequences])
             if self._cache is not None:
-                self._cache.put_set(keys, answers)
+                self._cache.put_set(keys, answers, self.total.model_seconds - before)
         if self._cache is not None:
             self._cache.remember(keys, answers)
         return answers

@@ -90,6 +90,8 @@ class Cost:
     tokens: int = 0
     padding: int = 0
     model_seconds: float = 0.0
+    saved_seconds: float = 0.0
+    """Model seconds of answers that other work had already asked for: add them to compare what work costs alone."""
     seconds: float = 0.0
     """Wall time of the whole piece of work, the model included."""
 

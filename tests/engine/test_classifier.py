@@ -140,7 +140,7 @@ def test_cache_is_bounded():
         with classifier.work():
             classifier.log_odds([ids(5 + start % 40, i) for i in range(10, 20)])
     assert classifier._cache._held <= 30
-    assert sum(len(block) for block in classifier._cache._sets.values()) == classifier._cache._held
+    assert sum(len(block) for block, _ in classifier._cache._sets.values()) == classifier._cache._held
 
 
 def test_counts_of_tokens_and_padding_by_hand():
@@ -319,3 +319,16 @@ def test_the_same_log_odds_on_a_gpu():
     on_cpu = Classifier(model).log_odds(batch)
     moved = HFBackend(model.module.to("cuda"), model.tokens, name="x", class_names=model.class_names)
     np.testing.assert_allclose(Classifier(moved).log_odds(batch), on_cpu, atol=1e-4)
+
+
+def test_the_model_time_of_known_answers_is_told():
+    classifier = Classifier(random_backend("bert"))
+    ids = np.arange(5, 15)
+    keep = np.random.default_rng(0).random((20, 10)) < 0.7
+    sample = Sample("x", ids)
+    with classifier.work() as first:
+        classifier.masked_log_odds(sample, keep)
+    with classifier.work() as second:
+        classifier.masked_log_odds(sample, keep)
+    assert first.saved_seconds == 0 < first.model_seconds
+    assert (second.model_seconds, second.saved_seconds) == (0, pytest.approx(first.model_seconds))
