@@ -13,6 +13,7 @@ from slalom_bench.stats import EXACT, Ranked, rank
 
 ARROWS = {"higher": "↑", "lower": "↓"}
 LEVEL = 0.05
+REUSED = "†: its queries were known from another explainer that asks the same; their model time is counted as its own."
 TOO_FEW = "So few samples cannot make any difference significant: every entry is marked as tied with the best."
 
 
@@ -62,10 +63,13 @@ class Row:
 
     @property
     def seconds(self) -> float | None:
-        """Median seconds per sample, where they are this explainer's own and of one known machine."""
-        if self.cost is None or self.cost.shared or self.machine is None:
-            return None
-        return self.cost.median_seconds
+        """Median seconds per sample, where they are of one known machine."""
+        return None if self.cost is None or self.machine is None else self.cost.median_seconds
+
+    @property
+    def reused(self) -> bool:
+        """Whether it was answered from what another explainer had asked, so that its model time is that one's."""
+        return self.cost is not None and self.cost.saved_seconds > 0
 
     @property
     def command(self) -> str:

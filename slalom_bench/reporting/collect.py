@@ -35,9 +35,7 @@ from slalom_bench.store import RunStore, read_json, write_text
 NOT_COMPUTED = "not computed"
 NOT_EXPLAINED = "NotExplained"
 """The error of a score whose explanation failed: the explanation's own error is counted."""
-SHARED_FORWARDS, SHARED_QUERIES = 2, 10
-"""More queries than the second number answered by no more forwards than the first: another explainer asked them."""
-COSTS = ("queries", "forwards", "backwards", "hits", "tokens", "padding", "model_seconds", "seconds")
+COUNTS = ("queries", "forwards", "backwards", "hits", "tokens", "padding")
 
 
 @dataclass(frozen=True)
@@ -201,10 +199,13 @@ def _cost(cells: list[CellResult]) -> CostInfo | None:
     rows = [row for cell in cells for key, row in cell.costs.items() if key.startswith("explain:")]
     if not rows:
         return None
-    means = {name: float(f"{fmean(row[name] for row in rows):.6g}") for name in COSTS}
-    shared = means["queries"] > SHARED_QUERIES and means["forwards"] + means["backwards"] <= SHARED_FORWARDS
-    middle = float(f"{median(row['seconds'] for row in rows):.6g}")
-    return CostInfo(**means, median_seconds=middle, shared=shared)
+    saved = [row.get("saved_seconds", 0.0) for row in rows]
+    pairs = list(zip(rows, saved, strict=True))
+    alone = {name: [row[name] + extra for row, extra in pairs] for name in ("model_seconds", "seconds")}
+    figures = {name: fmean(row[name] for row in rows) for name in COUNTS}
+    figures |= {name: fmean(values) for name, values in alone.items()}
+    figures |= {"median_seconds": median(alone["seconds"]), "saved_seconds": fmean(saved)}
+    return CostInfo(**{name: float(f"{value:.6g}") for name, value in figures.items()})
 
 
 def scores_hash(cells: Sequence[CellResult]) -> str:

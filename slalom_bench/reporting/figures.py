@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 480.0, 58.0, 14.0, 16.0, 40.0
-LETTER = 6.1
+LETTER = 6.9
 """About the width of a letter of a label."""
 FAMILIES = ("slalom", "additive", "gradient", "lrp", "attention", "baseline")
 
@@ -136,11 +136,11 @@ def lines(
         return Markup("")
     series, log_y = _raised(series) if log_y else (series, False)
     ys = [y for s in series for _, y in s.points]
-    room = min(150.0, LETTER * max(len(s.name) for s in series) + 12)
+    room = min(165.0, LETTER * max(len(s.name) for s in series) + 12)
     x = Axis.over(xs, LEFT, WIDTH - room, log=log_x, pad=0.02)
     y = Axis.over(ys, height - BOTTOM, TOP + 8, log=log_y)
     parts = _frame(x, y, height, x_label, y_label, xs if len(xs) <= 10 else None)
-    ends = _spread([y.at(s.points[-1][1]) for s in series], 13.0, TOP, height - BOTTOM + 6)
+    ends = _spread([y.at(s.points[-1][1]) for s in series], 14.0, TOP, height - BOTTOM + 6)
     for s, end in zip(series, ends, strict=True):
         path = " ".join(f"{_p(x.at(a))},{_p(y.at(b))}" for a, b in s.points)
         marks = Markup("").join(
@@ -155,13 +155,15 @@ def lines(
 
 
 def _raised(series: Sequence[Series]) -> tuple[list[Series], bool]:
-    """Series for a logarithmic axis: an exact zero stands at its foot. Negative numbers have no such axis."""
-    ys = [y for s in series for _, y in s.points]
-    if min(ys) < 0 or max(ys) == 0:
+    """Series for a logarithmic axis: exact zeros, and what is far below nearly all the rest, stand at its foot."""
+    ys = sorted(y for s in series for _, y in s.points)
+    positive = [y for y in ys if y > 0]
+    if ys[0] < 0 or not positive:
         return list(series), False
-    foot = min(y for y in ys if y > 0) / (3 if min(ys) == 0 else 1)
-    made = [Series(s.name, s.family, [(x, max(y, foot)) for x, y in s.points], s.row) for s in series]
-    return made, True
+    foot = positive[len(positive) // 10] / 100
+    if ys[0] >= foot:
+        return list(series), True
+    return [Series(s.name, s.family, [(x, max(y, foot)) for x, y in s.points], s.row) for s in series], True
 
 
 def scatter(
@@ -200,6 +202,7 @@ def _label(name: str, px: float, py: float, boxes: list[tuple[float, float, floa
     shown = shorten(name, 22)
     width = LETTER * len(shown)
     places = [(px + 8, py + 4, "start"), (px - 8, py + 4, "end"), (px, py - 9, "middle"), (px, py + 18, "middle")]
+    places += [(px + x, py + y, side) for y in (-9, 17, -22, 30) for x, side in ((7, "start"), (-7, "end"))]
     for tx, ty, anchor in places:
         left = tx - {"start": 0.0, "end": width, "middle": width / 2}[anchor]
         box = (left, ty - 10, left + width, ty + 3)
@@ -225,7 +228,7 @@ def strips(
         return Markup("")
     step, top = 22.0, 10.0
     height = top + step * len(rows) + BOTTOM
-    room = min(170.0, LETTER * max(len(row[0]) for row in rows) + 14)
+    room = min(180.0, LETTER * max(len(row[0]) for row in rows) + 14)
     log = min(values) > 0 and max(values) / min(values) > 100
     x = Axis.over(values, room, WIDTH - RIGHT, log=log, pad=0.03)
     bottom = height - BOTTOM

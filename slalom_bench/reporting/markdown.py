@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slalom_bench.reporting.boards import ARROWS, TOO_FEW, Board, Cell, Row
+from slalom_bench.reporting.boards import ARROWS, REUSED, TOO_FEW, Board, Cell, Row
 from slalom_bench.reporting.figures import number
 from slalom_bench.units import visible
 
@@ -65,8 +65,8 @@ def cost(board: Board) -> str:
     for machine, rows in board.machines():
         where = "several machines: seconds are not shown" if machine is None else f"{machine}, {machine.fingerprint}"
         parts += [f"Per sample, on {escape(where)}:", table(header, [_cost(row) for row in rows], range(1, 9))]
-    if any(row.cost is not None and row.cost.shared for row in board.rows):
-        parts.append("`shared`: its answers were already there from another explainer, so its own time is not known.")
+    if any(row.reused for row in board.rows):
+        parts.append(REUSED)
     return "\n\n".join(parts)
 
 
@@ -74,11 +74,8 @@ def _cost(row: Row) -> list[str]:
     if row.cost is None:
         return [escape(row.name), *[MISSING] * 7, str(row.entry.failed)]
     counts = [f"{value:,.0f}" for value in (row.cost.queries, row.cost.forwards, row.cost.backwards, row.cost.tokens)]
-    times = [number(value) for value in (row.cost.model_seconds, row.cost.seconds, row.cost.median_seconds)]
-    if row.machine is None:
-        times = ["-"] * 3
-    elif row.cost.shared:
-        times = ["shared"] * 3
+    seconds = (row.cost.model_seconds, row.cost.seconds, row.cost.median_seconds)
+    times = ["-" if row.machine is None else number(value) + "†" * row.reused for value in seconds]
     return [escape(row.name), *counts, *times, str(row.entry.failed)]
 
 

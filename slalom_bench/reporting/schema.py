@@ -95,7 +95,8 @@ class Result(Part):
 
 
 class CostInfo(Part):
-    """Means per sample of explaining. `shared`: the answers were another explainer's, so its seconds mean nothing."""
+    """Means per sample of explaining alone: seconds include `saved_seconds`, what the model took for those queries that
+    another explainer had already asked."""
 
     queries: Amount
     forwards: Amount
@@ -106,7 +107,7 @@ class CostInfo(Part):
     model_seconds: Amount
     seconds: Amount
     median_seconds: Amount
-    shared: bool
+    saved_seconds: Amount
 
 
 class ExplainerInfo(Part):

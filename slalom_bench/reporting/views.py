@@ -8,7 +8,7 @@ from typing import Any
 from markupsafe import Markup
 
 from slalom_bench.profiling import pareto_front
-from slalom_bench.reporting.boards import ARROWS, TOO_FEW, Board, Cell, Row
+from slalom_bench.reporting.boards import ARROWS, REUSED, TOO_FEW, Board, Cell, Row
 from slalom_bench.reporting.figures import Point, Series, family_class, lines, number, scatter, strips, whisker
 from slalom_bench.reporting.markdown import deletions
 from slalom_bench.reporting.schema import Machine, MetricInfo
@@ -56,7 +56,7 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
             _machine_view(i, machine, members, ids) for i, (machine, members) in enumerate(board.machines(), start=1)
         ],
         "about_model": list(board.about_model.items()), "too_few": TOO_FEW if board.too_few else "",
-        "shared": any(row.cost is not None and row.cost.shared for row in board.rows),
+        "reused": REUSED if any(row.reused for row in board.rows) else "",
         "plots": [*fidelity_plots(board), *cost_plots(board)[:1], *plots], "more_plots": cost_plots(board)[1:],
         "reasons": reasons, "undefined_total": sum(reason["count"] for reason in reasons),
     }
@@ -107,10 +107,10 @@ def _machine_view(index: int, machine: Machine | None, rows: Sequence[Row], ids:
             counts = (row.cost.queries, row.cost.forwards, row.cost.backwards, row.cost.tokens)
             times = (row.cost.model_seconds, row.cost.seconds, row.cost.median_seconds)
             values = [(f"{value:,.0f}", repr(value)) for value in counts]
-            if machine is None or row.cost.shared:
-                values += [("shared" if row.cost.shared else "-", "")] * len(times)
+            if machine is None:
+                values += [("-", "")] * len(times)
             else:
-                values += [(number(value), repr(value)) for value in times]
+                values += [(number(value) + "†" * row.reused, repr(value)) for value in times]
         cells = [(name, *value) for (name, _), value in zip(COST_COLUMNS, values, strict=True)]
         made.append({"id": ids[row.name], "name": row.name, "cells": cells})
     return {"index": index, "name": name, "columns": COST_COLUMNS, "rows": made}
@@ -133,7 +133,8 @@ def fidelity_plots(board: Board) -> list[dict[str, Any]]:
             points = [(float(k[1:]), parts[k]) for k in counts if k in parts]
             series.append(Series(row.name, row.family, points, row_id(board, i)))
         made += plot(
-            "Fidelity against number of deletions", "Mean squared error of the predicted change; lower is better.",
+            "Fidelity against number of deletions",
+            "Mean squared error of the predicted change; lower is better. What is far below the rest is at the foot.",
             lines(series, "deleted tokens", "squared log-odds"),
         )
     return made

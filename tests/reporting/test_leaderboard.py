@@ -102,12 +102,17 @@ def test_times_of_two_machines_stand_in_two_tables(submissions):
     assert all(row.seconds is None for row in boards([unknown])[0].rows)
 
 
-def test_seconds_of_shared_answers_are_not_shown(submissions):
-    board = next(b for b in boards(submissions) if b.budget == 60 and not b.model.embedded)
-    shared = {row.name for row in board.rows if row.cost.shared}
-    assert shared == {"slalom-fidel"}
+def test_model_time_of_answers_that_were_known_is_counted(lab, tmp_path):
+    run = lab.run(tmp_path / "run", budgets=(60,), explainers=("linear-deletion", "slalom-fidel"))
+    (board,) = boards([read_submission(path) for path in submit(run, tmp_path / "results")])
+    (row,) = [row for row in board.rows if row.name == "slalom-fidel"]
+    assert row.cost.forwards == 0
+    assert 0 < row.cost.saved_seconds <= row.cost.model_seconds <= row.cost.seconds
+    (first,) = [row for row in board.rows if row.name == "linear-deletion"]
+    assert first.cost.saved_seconds == 0
+    assert row.cost.model_seconds == pytest.approx(first.cost.model_seconds, rel=0.2)
     (line,) = [line for line in markdown.cost(board).splitlines() if "slalom-fidel" in line]
-    assert line.count("shared") == 3
+    assert line.count("†") == 3
 
 
 def test_fingerprints_differ_with_the_machine():
