@@ -11,12 +11,12 @@ and the anchor b_0(k) when k tokens are gone (see `slalom_bench.shifts`).
 
 The design. The full input and all n single deletions, then k ~ Uniform{2..largest} random deletions. The singles
 are reproduced exactly whatever else is fitted: a per-position correction takes up what SLALOM and the shifts leave.
+With a budget below 2 (n + 1) the singles are left out, k starts at 1, and the correction is fitted too.
 
-The fit. Values, importances and anchor to the true squared error (variable projection), alternating with b by
-ridge regression. Its ridge maximises the marginal likelihood; the prior on v has the variance of the observed single
-effects, that on s unit variance, both in units of the fit's own noise: on a SLALOM with anchor they vanish, and
-it is recovered exactly. With a budget below 2 (n + 1), or one removable token, SLALOM-fidel's deletions are fitted with
-an anchor and no shifts.
+The fit. Values, importances and anchor to the true squared error (variable projection), alternating with b (and the
+correction) by ridge regression, its variances chosen by marginal likelihood. The prior on v has the variance of the
+single effects, that on s is 1, both in units of the fit's own noise: on a SLALOM with an anchor they vanish, and it is
+recovered exactly.
 """
 
 from __future__ import annotations
@@ -52,32 +52,19 @@ class SlalomAnchor:
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         if self.largest < 1:
             raise InvalidInput(f"largest {self.largest}: at least one position must be deleted")
-        need(budget, 1, "each is one deletion")
+        need(budget, 1, "the full input is one")
         n, parts = len(sample), features(sample, self.tie)
         largest = min(self.largest, n if classifier.empty_allowed else n - 1)
-        if largest < 1 or budget < 2 * (n + 1):
-            return self._small(classifier, sample, budget, rng, parts)
-        counts = rng.integers(min(2, largest), largest + 1, size=budget - n - 1)
-        rows = [np.ones((1, n), np.bool_), ~np.eye(n, dtype=np.bool_), perturb.delete_counts(n, counts, rng)]
-        keep = np.vstack(rows)
+        singles = largest >= 1 and budget >= 2 * (n + 1)
+        rows = [np.ones((1, n), np.bool_)] + [~np.eye(n, dtype=np.bool_)] * singles
+        least = min(2 if singles else 1, largest)
+        counts = rng.integers(least, largest + 1, size=budget - sum(map(len, rows)))
+        keep = np.vstack([*rows, perturb.delete_counts(n, counts, rng)])
         outputs = classifier.masked_log_odds(sample, keep)
-        surrogate, fit = fit_shifted(parts, keep, outputs, largest if classifier.removal == "delete" else 0)
-        report = {**fit.diagnostics(), "features": len(parts), "anchor": list(fit.anchor or ())}
+        moves = largest if classifier.removal == "delete" else 0
+        surrogate, fit = fit_shifted(parts, keep, outputs, moves, singles=singles)
+        report = {**fit.diagnostics(), "features": len(parts), "anchor": list(fit.anchor or ()), "singles": singles}
         return explanation(surrogate, classifier, report, primary="removal")
-
-    def _small(
-        self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator, parts: Features
-    ) -> Explanation:
-        """Too few queries for every single deletion: SLALOM-fidel's samples, the prior found from them."""
-        from slalom_bench.shifts import PILOT, choose_ridge
-
-        keep = perturb.small_deletions(len(sample), budget, rng)
-        outputs = classifier.masked_log_odds(sample, keep)
-        removed = (~keep[:PILOT]).astype(np.float64)
-        _, effect = choose_ridge(removed @ removed.T, outputs[:PILOT] - outputs.mean())
-        fit = fit_anchored(parts, keep, outputs, effect)
-        report = {**fit.diagnostics(), "features": len(parts), "anchor": list(fit.anchor or ())}
-        return explanation(spread(fit, parts), classifier, report, primary="removal")
 
 
 def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, tol: float = 1e-6) -> SlalomFit:
@@ -97,34 +84,42 @@ def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, t
     )
 
 
-def fit_shifted(parts: Features, keep: Bools, outputs: Floats, largest: int) -> tuple[ShiftedSlalom, SlalomFit]:
-    """SLALOM, shifts, SLALOM, shifts (more rounds change nothing), then the corrections that make singles exact.
+def fit_shifted(
+    parts: Features, keep: Bools, outputs: Floats, largest: int, *, singles: bool
+) -> tuple[ShiftedSlalom, SlalomFit]:
+    """SLALOM and shifts in turn (two rounds; more change nothing), then what makes the full input and singles exact.
 
-    Rows of `keep`: the full input, the n single deletions, the rest. `largest` 0: nothing moves, no shifts.
+    Rows of `keep`: the full input, with `singles` the n single deletions, the rest. `largest` 0: nothing moves.
     """
     from slalom_bench.shifts import ShiftedSlalom, ShiftTable
 
     n = keep.shape[1]
     removed = (~keep).astype(np.float64)
-    one = slice(1, n + 1)
+    one, rest = slice(1, n + 1), slice(n + 1 if singles else 1, None)
+    shift = ShiftedSlalom(np.zeros(n), np.zeros(n), (0.0, 0.0), np.zeros(n), np.zeros((n + 1, largest + 1)), 0.0)
+    worth = keep[rest].size and (largest or not singles)
+    problem = ShiftTable(~keep[rest], largest, singles=singles) if worth else None
 
-    def beyond(answers: Floats) -> Floats:
-        """What the single deletions of a row do not add up to."""
-        return answers - answers[0] - removed @ (answers[one] - answers[0])
+    def slalom(effects: Floats, tol: float) -> SlalomFit:
+        clean = outputs - shift.predict(keep)
+        effects = clean[one] - clean[0] if singles else effects
+        return fit_anchored(parts, keep, clean, float(np.mean(effects**2)), tol)
 
-    def slalom(clean: Floats, tol: float) -> SlalomFit:
-        return fit_anchored(parts, keep, clean, float(np.mean((clean[one] - clean[0]) ** 2)), tol)
+    def shifts(left: Floats) -> Floats:
+        """Refit the table to what SLALOM leaves; the effects that go with it."""
+        if problem is None:
+            return np.zeros(n)
+        change = left - left[0]
+        added = removed @ change[one] if singles else 0.0
+        effects, shift.table = problem.fit((change - added)[rest])
+        return effects
 
-    table = np.zeros((n + 1, largest + 1))
-    shift = ShiftedSlalom(np.zeros(n), np.zeros(n), (0.0, 0.0), np.zeros(n), table, 0.0)
-    fit = slalom(outputs, 1e-3 if largest else 1e-6)
-    if largest and len(keep) > n + 1:
-        problem = ShiftTable(~keep[n + 1 :], largest)
-        for refit in (True, False):
-            shift.table = problem.fit(beyond(outputs - spread(fit, parts).predict(keep))[n + 1 :])
-            fit = slalom(outputs - shift.predict(keep), 1e-6) if refit else fit
+    fit = slalom(np.zeros(n), 1e-3) if singles else None
+    effects = shifts(outputs if fit is None else outputs - spread(fit, parts).predict(keep))
+    fit = slalom(effects, 1e-6)
     plain = spread(fit, parts)
+    effects = shifts(outputs - plain.predict(keep))
     left = outputs - plain.predict(keep) - shift.predict(keep)
+    correction = left[0] - left[one] if singles else effects
     anchor = fit.anchor or (0.0, 0.0)
-    whole = ShiftedSlalom(plain.value, plain.importance, anchor, left[0] - left[one], shift.table, float(left[0]))
-    return whole, fit
+    return ShiftedSlalom(plain.value, plain.importance, anchor, correction, shift.table, float(left[0])), fit

@@ -20,6 +20,8 @@ from slalom_bench.types import Bools, Floats, Ints
 
 PILOT = 300
 """Rows on which the ridge is chosen; the cost grows with their cube."""
+EFFECT_SIZES = (1.0, 3.0, 10.0, 32.0)
+"""How much more a token may do by going than by moving (ratio of standard deviations); integers keep products exact."""
 
 
 def moved(removed: Bools, largest: int) -> Ints:
@@ -68,20 +70,25 @@ class ShiftedSlalom(SlalomSurrogate):
 
 
 class ShiftTable:
-    """Ridge regression for b, with the full input and the single deletions held exactly.
+    """Ridge regression of log-odds, relative to the full input, on what each token does gone (effect) and moved (b).
 
-    A row's target is what its single deletions do not add up to, and its features are reduced likewise. A row with k
-    removals has noise of variance proportional to k - 1. A priori the anchor varies like 4 n tokens.
+    With `singles`, all single deletions are known and held exactly: a row's target is what they do not add up to, its
+    features are reduced likewise, and only b is left to fit. Ratios of variances: noise as the number of removals
+    (less one with `singles`), the anchor as 4 n tokens, the effects as the marginal likelihood says.
     """
 
-    def __init__(self, removed: Bools, largest: int) -> None:
+    def __init__(self, removed: Bools, largest: int, *, singles: bool) -> None:
         n = removed.shape[1]
-        self.shape = (n + 1, largest + 1)
-        self.sizes = np.repeat(np.append(np.ones(n), np.ceil(2 * np.sqrt(n))), largest + 1).astype(np.float32)
-        self.noise = np.maximum(removed.sum(axis=1) - 1.0, 1.0)
+        self.shape, self.singles = (n + 1, largest + 1), singles
+        self.sizes = np.repeat(np.append(np.ones(n), np.ceil(2 * np.sqrt(n))), largest + 1)
+        self.noise = np.maximum(removed.sum(axis=1) - float(singles), 1.0)
         none = self._indicators(np.zeros((1, n), np.bool_))
-        one = self._indicators(np.eye(n, dtype=np.bool_)) - none
-        self.features = self._indicators(removed) - none - removed.astype(np.float32) @ one
+        self.features = self._indicators(removed) - none
+        if singles:
+            self.features -= removed.astype(np.float32) @ (self._indicators(np.eye(n, dtype=np.bool_)) - none)
+        else:
+            self.features = np.hstack([self.features, -removed.astype(np.float32)])
+            self.sizes = np.append(self.sizes, np.ones(n))
         self.wide = len(removed) <= self.features.shape[1]
         self._factor: Any = None
 
@@ -92,36 +99,48 @@ class ShiftTable:
         np.put_along_axis(out, moved(removed, self.shape[1] - 1)[:, :, None], present[:, :, None], axis=2)
         return out.reshape(len(removed), -1)
 
-    def fit(self, target: Floats) -> Floats:
-        """b as (n+1) x (largest+1) with b(0) = 0. The ridge is chosen for the first target and kept for later ones."""
+    def fit(self, target: Floats) -> tuple[Floats, Floats]:
+        """Effects (n; 0 with `singles`) and b ((n+1) x (largest+1), b(0) = 0).
+
+        The variances are chosen for the first target and kept for later ones.
+        """
         from scipy.linalg import cho_solve
 
         if self._factor is None:
             self._factor = self._factorise(target)
+        width = np.sqrt(self.noise)
         if self.wide:
-            width = np.sqrt(self.noise)
-            b = self._adjoint(cho_solve(self._factor, target / width, check_finite=False) / width)
+            scaled = self._adjoint(cho_solve(self._factor, target / width, check_finite=False) / width)
         else:
-            b = cho_solve(self._factor, self._adjoint(target / self.noise), check_finite=False)
-        table = (self.sizes * b).reshape(self.shape)
-        return table - table[:, :1]
+            scaled = cho_solve(self._factor, self._adjoint(target / self.noise), check_finite=False)
+        cells = self.shape[0] * self.shape[1]
+        b, effects = np.split(self.sizes * scaled, [cells])
+        b = b.reshape(self.shape)
+        return (np.zeros(len(b) - 1) if self.singles else effects + b[:-1, 0]), b - b[:, :1]
 
     def _factorise(self, target: Floats) -> Any:
         """Cholesky factor of the smaller normal equations: dual (rows) or primal (table entries)."""
         from scipy.linalg import cho_factor
 
-        ridge, _ = choose_ridge(self._kernel(slice(PILOT)), (target / np.sqrt(self.noise))[:PILOT])
+        pilot = (target / np.sqrt(self.noise))[:PILOT]
+        found = []
+        for size in (1.0,) if self.singles else EFFECT_SIZES:
+            self.sizes[self.shape[0] * self.shape[1] :] = size
+            ratio, _, cost = choose_ridge(self._kernel(slice(PILOT)), pilot)
+            found.append((cost, ratio, size))
+        _, ridge, self.sizes[self.shape[0] * self.shape[1] :] = min(found)
         gram = self._kernel(slice(None)) if self.wide else self._gram()
         gram[np.diag_indices_from(gram)] += ridge
         return cho_factor(gram, check_finite=False, overwrite_a=True)
 
     def _adjoint(self, x: Floats) -> Floats:
         product = (self.features.T @ x.astype(np.float32)).astype(np.float64)
-        return self.sizes.astype(np.float64) * product
+        return self.sizes * product
 
     def _kernel(self, rows: slice) -> Floats:
         features, width = self.features[rows], np.sqrt(self.noise[rows])
-        return (features * self.sizes**2 @ features.T) / np.multiply.outer(width, width)
+        product = (features * (self.sizes**2).astype(np.float32)) @ features.T
+        return product / np.multiply.outer(width, width)
 
     def _gram(self) -> Floats:
         """By noise level: the integer products stay exact in fast single precision, the weights in double."""
@@ -132,8 +151,11 @@ class ShiftTable:
         return gram * np.multiply.outer(self.sizes, self.sizes)
 
 
-def choose_ridge(kernel: Floats, target: Floats) -> tuple[float, float]:
-    """The ratio of largest marginal likelihood for target ~ N(0, prior (kernel + ratio I)), and that prior."""
+def choose_ridge(kernel: Floats, target: Floats) -> tuple[float, float, float]:
+    """The ratio of largest marginal likelihood for target ~ N(0, prior (kernel + ratio I)), that prior, and the cost.
+
+    The cost is minus twice the log likelihood, up to a constant: it compares kernels.
+    """
     from scipy.linalg import eigh
 
     values, vectors = eigh(kernel, check_finite=False)
@@ -141,5 +163,6 @@ def choose_ridge(kernel: Floats, target: Floats) -> tuple[float, float]:
     grid = np.geomspace(1e-6, 1e6, 73) * max(float(values.mean()), 1e-300)
     spread = values + grid[:, None]
     prior = (rotated**2 / spread).mean(axis=1) + 1e-300
-    best = int((len(target) * np.log(prior) + np.log(spread).sum(axis=1)).argmin())
-    return float(grid[best]), float(prior[best])
+    cost = len(target) * np.log(prior) + np.log(spread).sum(axis=1)
+    best = int(cost.argmin())
+    return float(grid[best]), float(prior[best]), float(cost[best])

@@ -45,19 +45,36 @@ def test_a_planted_table_predicts_new_masks(rows: int) -> None:
         return surrogate.predict(masks) - (~masks) @ surrogate.predict(~np.eye(n, dtype=bool))
 
     target = beyond(truth)
-    problem = ShiftTable(~masks[:rows], 6)
+    effects, table = ShiftTable(~masks[:rows], 6, singles=True).fit(target[:rows])
     zero = np.zeros(n)
-    fitted = ShiftedSlalom(zero, zero, (0.0, 0.0), zero, problem.fit(target[:rows]), 0.0)
+    assert not effects.any()
+    fitted = ShiftedSlalom(zero, zero, (0.0, 0.0), zero, table, 0.0)
     error = beyond(fitted) - target
     explained = 1 - np.mean(error[rows:] ** 2) / np.var(target[rows:])
     assert explained > (0.999 if rows > 1000 else 0.3)
+
+
+@pytest.mark.parametrize("rows", [150, 2500])
+def test_effects_and_table_together_without_singles(rows: int) -> None:
+    """Tokens that do much by going and little by moving: both parts are found, effects with their sign."""
+    n, rng = 12, np.random.default_rng(5)
+    effects = 4 * rng.normal(size=n)
+    zero = np.zeros(n)
+    truth = ShiftedSlalom(zero, zero, (0.0, 0.0), effects, planted(n, 6).table * 0.3, 0.0)
+    masks = perturb.delete_counts(n, rng.integers(1, 7, size=rows + 300), rng)
+    target = truth.predict(masks)
+    found, table = ShiftTable(~masks[:rows], 6, singles=False).fit(target[:rows])
+    fitted = ShiftedSlalom(zero, zero, (0.0, 0.0), found, table, 0.0)
+    error = fitted.predict(masks) - target
+    assert np.mean(error[rows:] ** 2) / np.var(target[rows:]) < (1e-3 if rows > 1000 else 0.1)
+    assert np.corrcoef(found, effects)[0, 1] > 0.9
 
 
 def test_the_ridge_finds_the_noise_level() -> None:
     rng = np.random.default_rng(2)
     features = rng.normal(size=(400, 30))
     target = features @ rng.normal(size=30) * 2 + 3 * rng.normal(size=400)
-    ratio, prior = choose_ridge(features @ features.T, target)
+    ratio, prior, _ = choose_ridge(features @ features.T, target)
     assert ratio == pytest.approx(9 / 4, rel=0.6)
     assert prior == pytest.approx(4, rel=0.6)
 
