@@ -35,7 +35,6 @@ def verify_command(
       slalom-bench verify FILE --run runs/imdb
     """
     from slalom_bench.errors import InvalidInput
-    from slalom_bench.models import ModelOptions
     from slalom_bench.reporting import verify
     from slalom_bench.reporting.schema import read_submission
 
@@ -59,6 +58,8 @@ def verify_command(
             rows, samples = len(submission.entries), len(submission.samples)
             typer.echo(f"{path}: sound; {rows} rows on {samples} samples")
         if recompute and not wrong:
+            from slalom_bench.models import ModelOptions
+
             options = ModelOptions(device=device, data_dir=data_dir, allow_training=False)
             found = verify.recompute(submission, recompute, options, task=task, model=model, tolerance=tolerance)
             bad |= show(path, found, min(recompute, len(submission.samples)), tolerance)

@@ -10,9 +10,12 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
+from pydantic import ValidationError
+
 from slalom_bench import registry
 from slalom_bench.errors import StoreError, UnknownName
 from slalom_bench.reporting.schema import (
+    OUTSIDE,
     STEERING,
     CostInfo,
     Entry,
@@ -72,7 +75,12 @@ def collect(path: Path, *, unfinished: bool = False) -> list[Collected]:
         by_samples: dict[tuple[str, ...], list[CellResult]] = {}
         for samples, cell in members:
             by_samples.setdefault(tuple(samples), []).append(cell)
-        made += [_collected(calls, samples, cells) for samples, cells in by_samples.items()]
+        try:
+            made += [_collected(calls, samples, cells) for samples, cells in by_samples.items()]
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise StoreError(f"{path} cannot be summarised: {where}: {first['msg']} ({first['input']!r})") from error
     if not made:
         raise StoreError(f"{path} holds no finished cell yet: run its command again first")
     return sorted(made, key=lambda c: (c.submission.task.name, c.submission.model.name, c.submission.file_name))
@@ -139,7 +147,7 @@ def _entry(cells: list[CellResult], samples: Sequence[str], metrics: Mapping[str
     try:
         family = registry.get("explainer", explainer["name"]).metadata.get("family", "other")
     except UnknownName:
-        family = "other"
+        family = OUTSIDE
     errors = [
         (sample, str(row["error"]["type"])) for cell in cells
         for rows in (cell.explanations, *(metric.rows for metric in cell.metrics.values()))

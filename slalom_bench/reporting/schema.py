@@ -23,6 +23,8 @@ SCHEMA_VERSION = 1
 LARGEST_FILE = 20_000_000
 EMBEDDED = "mini-"
 """Models that ship with the package begin so: their results are a demonstration and have tables of their own."""
+OUTSIDE = "outside"
+"""Family of methods that are not registered: their explanations came from a file (`slalom-bench score`)."""
 STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 SIX_DIGITS = 6
 
@@ -187,14 +189,18 @@ class Submission(Part):
 
     def command(self, entry: Entry) -> str:
         """The command that computes a row again; names are quoted, so that none can be more than a word."""
-        words = ["slalom-bench", "run", "--task", reference(self.task.name, self.task.source, self.task.params)]
-        words += ["--model", self.model.name, "--explainer", entry.title]
+        outside = entry.explainer.family == OUTSIDE
+        words = ["slalom-bench", "run"]
+        if outside:
+            words = ["slalom-bench", "score", "EXPLANATIONS.jsonl", "--name", entry.explainer.name]
+        words += ["--task", reference(self.task.name, self.task.source, self.task.params), "--model", self.model.name]
+        words += [] if outside else ["--explainer", entry.title]
         for label in entry.results:
             metric = self.metrics[label]
             words += ["--metric", reference(metric.name, "", metric.params)]
-        words += ["--budget", str(entry.budget), "--samples", str(len(self.samples))]
-        words += ["--seed", ",".join(map(str, entry.seeds))]
-        words += ["--protocol", self.protocol, "--removal", self.removal]
+        words += [] if outside else ["--budget", str(entry.budget)]
+        words += ["--samples", str(len(self.samples)), "--seed", ",".join(map(str, entry.seeds))]
+        words += [] if outside else ["--protocol", self.protocol, "--removal", self.removal]
         if self.max_tokens is not None:
             words += ["--max-tokens", str(self.max_tokens)]
         return shlex.join(words)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput, UnknownName
-from slalom_bench.reporting.schema import Entry, Result, Submission, reference
+from slalom_bench.reporting.schema import OUTSIDE, Entry, Result, Submission, reference
 from slalom_bench.specs import short_hash
 from slalom_bench.stats import summarise
 
@@ -148,6 +148,9 @@ def recompute(
 
     reporter = reporter or Reporter(show=False)
     count = min(count, len(submission.samples))
+    for entry in submission.entries:
+        if entry.explainer.family == OUTSIDE:
+            raise InvalidInput(f"{entry.title} came from a file of explanations: {submission.command(entry)}")
     made: list[Difference] = []
     rows = 0
     for suite in _suites(submission, count, task, model):

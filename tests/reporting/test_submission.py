@@ -109,6 +109,21 @@ def test_its_command_computes_the_row_again(full):
     assert "x; rm -rf $HOME `id`" in words
 
 
+def test_a_method_from_a_file_names_the_command_that_scores_it(full):
+    def outside(data):
+        data["entries"][0]["explainer"] = {
+            "name": "mine", "version": 1, "params": {"file": "abc"}, "family": "outside"
+        }
+
+    submission = read_submission(changed(full, outside))
+    assert submission.command(submission.entries[0]) == (
+        "slalom-bench score EXPLANATIONS.jsonl --name mine --task synthetic-slalom --model slalom-transformer "
+        "--metric deletion --metric strict-fidelity:largest=2 --samples 9 --seed 0"
+    )
+    with pytest.raises(InvalidInput, match="mine:file=abc came from a file of explanations"):
+        verify.recompute(submission, 1, ModelOptions())
+
+
 def test_a_folder_of_the_submitter_is_not_in_the_model_name(lab, tmp_path):
     run = lab.run(tmp_path / "run", lab.subject("hf:/home/me/models/mine"), explainers=("zero",), budgets=(5,))
     (path,) = submit(run, tmp_path / "results")
