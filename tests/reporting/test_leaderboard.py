@@ -175,6 +175,23 @@ def test_too_few_samples_to_separate_anything_are_called_so(lab, tmp_path):
     assert not board.too_few
 
 
+def test_a_forge_renders_tables_and_no_markup_of_a_submission(submissions):
+    from markdown_it import MarkdownIt
+
+    forge = MarkdownIt("commonmark", {"html": True}).enable("table")
+    nasty = f"{NASTY} | [x](http://x) `c` **b** <script>"
+    hostile = altered(
+        submissions[0], entries__0__explainer__name=nasty, entries__1__explainer__params={"a": nasty},
+        task__source=nasty, origin__machine__model=nasty, model__name=nasty,
+    )
+    text = generate([*submissions, hostile])["synthetic-slalom.md"]
+    html = forge.render(text)
+    assert html.count("<table>") == len(re.findall(r"(?:^\|.*\n)+", text, re.M)) >= 18
+    assert not re.search(r"<(?:img|script|a)[ >]", html)
+    for table in re.findall(r"<table>.*?</table>", html, re.S):
+        assert len({row.count("<td") for row in re.findall(r"<tr>.*?</tr>", table, re.S) if "<td" in row}) == 1
+
+
 def test_names_stay_text_in_markdown():
     assert markdown.escape(NASTY) == '&lt;img src=x onerror="alert(1)"&gt;'
     assert markdown.escape("a|b\n# c *d* [e](f) `g`") == r"a&#124;b \# c \*d\* \[e\](f) \`g\`"
