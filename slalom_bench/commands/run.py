@@ -33,6 +33,7 @@ def run_command(
     removal: Annotated[Literal["delete", "mask", "pad"] | None, typer.Option(help="How a token is removed.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32 unless a large model must be smaller.")] = "float32",
+    device_map: Annotated[str | None, typer.Option(help="Spread a large model: auto, or as accelerate has it.")] = None,
     token_budget: Annotated[int | None, typer.Option(min=1, help="Padded tokens per batch.")] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory; runs/SUITE unless given.")] = None,
@@ -72,7 +73,10 @@ def run_command(
         removal=removal, max_tokens=max_tokens, scale=scale,
     )
     reporter = Reporter(show=True)
-    more: dict[str, Any] = {"allow_training": train and not dry_run, "base_url": base_url, "max_requests": max_requests}
+    more: dict[str, Any] = {
+        "allow_training": train and not dry_run, "base_url": base_url, "max_requests": max_requests,
+        "device_map": device_map,
+    }
     if dry_run:
         show_plan(spec, ModelOptions(device=device, dtype=dtype, data_dir=data_dir, **more), reporter, as_json)
         return
