@@ -173,10 +173,12 @@ def scatter(
     if not points:
         return Markup("")
     front = sorted((i for i, p in enumerate(points) if p.row in best), key=lambda i: (points[i].x, points[i].y))
-    ys = [v for p in points for v in (p.y, p.low, p.high) if v is not None]
+    means = [p.y for p in points]
+    log_y = min(means) > 0 and max(means) / min(means) > 20
+    foot = min(means) / 10 if log_y else -math.inf
+    ends = [(max(p.y if p.low is None else p.low, foot), p.y if p.high is None else p.high) for p in points]
     x = Axis.over([p.x for p in points], LEFT, WIDTH - RIGHT, log=True, pad=0.12)
-    log_y = min(ys) > 0 and max(ys) / min(ys) > 20
-    y = Axis.over(ys, height - BOTTOM, TOP + 8, log=log_y)
+    y = Axis.over([*means, *(end for pair in ends for end in pair)], height - BOTTOM, TOP + 8, log=log_y)
     parts = _frame(x, y, height, x_label, y_label)
     if len(front) > 1:
         path = " ".join(f"{_p(x.at(points[i].x))},{_p(y.at(points[i].y))}" for i in front)
@@ -185,7 +187,7 @@ def scatter(
     order = sorted(range(len(points)), key=lambda i: (i not in front, i))
     for i in order:
         p, px, py = points[i], x.at(points[i].x), y.at(points[i].y)
-        bar = Markup("") if p.low is None or p.high is None else _line(px, y.at(p.low), px, y.at(p.high), "whisker")
+        bar = _line(px, y.at(ends[i][0]), px, y.at(ends[i][1]), "whisker")
         dot = Markup('<circle cx="{}" cy="{}" r="4.5" class="{}"/>').format(
             _p(px), _p(py), "on" if i in front else "off"
         )

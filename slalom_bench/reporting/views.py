@@ -166,7 +166,7 @@ def _scatter(
         if cost is not None and label in row.cells and (result := row.cells[label].result).mean is not None:
             where = row_id(board, places[id(row)])
             points.append(Point(row.name, row.family, cost, result.mean, result.low, result.high, where))
-    if len(points) < 2:
+    if len({p.x for p in points}) < 2:
         return Markup("")
     front = pareto_front({p.row: (p.x, p.y) for p in points}, info.direction)
     return scatter(points, front, x_label, y_label)

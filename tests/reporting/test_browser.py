@@ -225,9 +225,11 @@ def test_tables_are_tables_to_a_screen_reader_on_a_phone_too(load, page_file):
 
 
 def test_on_paper_the_controls_are_gone_and_the_commands_are_there(load, page_file):
-    page = load(page_file)
+    page = load(page_file, 700, 1000)
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 700
+    assert page.locator("thead").first.is_visible()
     assert not page.locator("#filters").is_visible()
     assert page.locator(".commands code").first.is_visible()
 
