@@ -137,8 +137,20 @@ class SlalomFidel:
         need(budget, 1, "each is one random deletion")
         keep = perturb.small_deletions(len(sample), budget, rng)
         parts = features(sample, self.tie)
-        fit = fit_slalom(parts.counts(keep), classifier.masked_log_odds(sample, keep))
+        outputs = classifier.masked_log_odds(sample, keep)
+        fit = fit_slalom(parts.counts(keep), outputs, prior_value=deletion_prior(keep, outputs), prior_importance=1.0)
         return explanation(spread(fit, parts), classifier, {**fit.diagnostics(), "features": len(parts)})
+
+
+def deletion_prior(keep: Bools, outputs: Floats) -> float:
+    """The variance of v that deletions suggest: n^2 times that of additive effects, found by marginal likelihood.
+
+    A token has a share of about 1/n, so that deleting it changes F by (F - v) / n.
+    """
+    from slalom_bench.shifts import PILOT, choose_ridge
+
+    removed = (~keep[:PILOT]).astype(np.float64)
+    return keep.shape[1] ** 2 * choose_ridge(removed @ removed.T, outputs[:PILOT] - outputs.mean())[1]
 
 
 @explainer("slalom-exact", version=1, needs={"queries"}, stochastic=False, family="slalom")

@@ -74,13 +74,11 @@ def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, t
     """
     from slalom_bench.fits import fit_slalom
 
-    m, n = keep.shape
-    prior = max((n + 1) ** 2 * effect, np.finfo(float).tiny)
+    n = keep.shape[1]
     weights = 1 / np.maximum(n - keep.sum(axis=1) - 1.0, 1.0)
-    variance = float(np.average((outputs - np.average(outputs, weights=weights)) ** 2, weights=weights))
     return fit_slalom(
-        parts.counts(keep), outputs, weights=weights, anchor=True, ridge_value=variance / (m * prior),
-        ridge_importance=1 / m, tol=tol,
+        parts.counts(keep), outputs, weights=weights * len(weights) / weights.sum(), anchor=True,
+        prior_value=(n + 1) ** 2 * effect, prior_importance=1.0, tol=tol,
     )
 
 

@@ -24,8 +24,10 @@ DENSE = 20_000_000
 LARGEST_STEP = 3.0
 """No importance changes by more than this in one step: far from the optimum, exp() makes longer steps useless."""
 
-INTERPOLATING = 1e-2
+INTERPOLATING = 0.1
 """The least noise assumed, as a share of the targets' variance, where the fit could interpolate its sequences."""
+ANCHOR = 1e-4
+"""The anchor's prior precision relative to a token's."""
 COARSE = 1e-2
 """The tolerance while the noise level, and with it the ridge, is still being found."""
 
@@ -200,27 +202,33 @@ def fit_slalom(
     *,
     weights: ArrayLike | None = None,
     anchor: bool = False,
-    ridge_value: float = 1e-9,
-    ridge_importance: float = 1e-3,
+    prior_value: float | None = None,
+    prior_importance: float = 2.0,
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> SlalomFit:
     """Fit SLALOM to log-odds (m, or m x K outputs that share one s) of sequences with these token counts (m x U).
 
-    The ridge draws values to the mean target and importances to 0. It is measured in units of the noise, the fit's own
-    mean squared error: it settles what noisy data leave open and vanishes where the model is a SLALOM. `anchor` adds
-    a token that is present in every sequence, unpenalised. s is centred over the U tokens (not over positions).
+    The ridge is a prior: values vary round the mean target with variance `prior_value` (unless given, what explains
+    the targets' variance at s = 0), importances round 0 with `prior_importance`. It weighs against the noise, the fit's
+    own error per degree of freedom: it settles what noisy data leave open and vanishes where the model is a SLALOM.
+    `weights` sum to the number of sequences they stand for. `anchor` adds a token that is present in every sequence,
+    with a prior a hundred times as wide. s is centred over the U tokens (not over positions).
     """
-    counts, outputs, share = _checked(counts, targets, weights, anchor)
+    counts, outputs, share, size = _checked(counts, targets, weights, anchor)
     tokens = counts.shape[1]
     mean = share @ outputs
     spread = float(share @ ((outputs - mean) ** 2).sum(axis=1))
     rounding = 1e-16 * float(share @ (outputs**2).sum(axis=1)) + 1e-30
-    if len(counts) <= 2 * tokens:  # as many parameters as sequences: a small error says nothing about the noise
+    free = 1 - 2 * tokens / size
+    if free <= 0:  # as many parameters as sequences: a small error says nothing about the noise
         rounding = max(rounding, INTERPOLATING * spread)
     design = Design(np.hstack([counts, np.ones((len(counts), 1))]) if anchor else counts)
-    penalty_v = ridge_value / max(spread, rounding) * np.where(np.arange(tokens + anchor) < tokens, 1.0, 1e-6)
-    penalty_s = ridge_importance * (np.arange(tokens + anchor) < tokens)
+    if prior_value is None:
+        prior_value = spread / outputs.shape[1] / max(_spread_of_shares(counts, share), np.finfo(float).tiny)
+    tightness = np.where(np.arange(tokens + anchor) < tokens, 1.0, ANCHOR)
+    penalty_v = tightness / (size * max(prior_value, rounding))
+    penalty_s = tightness / (size * prior_importance)
     noise, s, iterations = max(spread, rounding), np.zeros(tokens + anchor), 0
     settled = False
     while True:
@@ -229,21 +237,28 @@ def fit_slalom(
         s, iterations = at.s, iterations + more
         if settled or not converged:
             break
-        settled, noise = max(at.mse, rounding) > 0.5 * noise, max(at.mse, rounding)
+        found = max(at.mse / max(free, 0.1), rounding)
+        settled, noise = found > 0.5 * noise, found
     s = s - s[:tokens].mean()
     value = at.v + mean if np.ndim(targets) == 2 else at.v[:, 0] + mean[0]
     anchored = (value[-1] if np.ndim(targets) == 2 else float(value[-1]), float(s[-1])) if anchor else None
     return SlalomFit(value[:tokens], s[:tokens], anchored, at.mse, iterations, converged)
 
 
+def _spread_of_shares(counts: Floats, share: Floats) -> float:
+    """Summed over tokens, the variance of their share of a sequence: var(F) / var(v) for equal importances."""
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
+    return float(share @ (shares**2).sum(axis=1) - ((share @ shares) ** 2).sum())
+
+
 def _checked(
     counts: ArrayLike, targets: ArrayLike, weights: ArrayLike | None, anchor: bool
-) -> tuple[Floats, Floats, Floats]:
-    """Counts, targets (m x K) and normalised weights in float64, or an error that says what does not fit."""
+) -> tuple[Floats, Floats, Floats, float]:
+    """Counts, targets (m x K), weights summing to 1 and their sum, in float64; or an error that says what is wrong."""
     counts, outputs = np.asarray(counts, np.float64), np.asarray(targets, np.float64)
     if counts.ndim != 2 or not counts.size or outputs.ndim not in (1, 2) or len(outputs) != len(counts):
         raise InvalidInput(f"counts of shape {counts.shape} for targets {outputs.shape}; expected (m, U) with m >= 1")
     if not anchor and not counts.any(axis=1).all():
         raise InvalidInput("SLALOM without an anchor is undefined (0/0) for an empty sequence: drop it or fit one")
     share = np.ones(len(counts)) if weights is None else np.asarray(weights, np.float64)
-    return counts, outputs.reshape(len(counts), -1), share / share.sum()
+    return counts, outputs.reshape(len(counts), -1), share / share.sum(), float(share.sum())

@@ -48,7 +48,7 @@ def surrogate_fit(classifier: Classifier, task: TaskData, count: int, rng: np.ra
     counts, _ = features(columns, size, 0)
     linear = fit_linear(columns, targets, size)
     gam = fit_gam(columns, targets, size, rng)
-    slalom = fit_slalom(counts.toarray(), targets, ridge_importance=1 / (IMPORTANCE_VARIANCE * count))
+    slalom = fit_slalom(counts.toarray(), targets, prior_importance=IMPORTANCE_VARIANCE)
     predicted = predict(linear, gam, slalom, columns)
     errors = {name: float(np.mean((values - targets) ** 2)) for name, values in predicted.items()}
     return SurrogateFit(vocabulary, linear, gam, slalom, errors)

@@ -79,7 +79,7 @@ def test_noisy_fit_is_a_stationary_point_of_the_squared_error() -> None:
     s, v = truth(10, 11)
     counts = pairs(10, 800, 12)
     targets = slalom(counts, s, v) + 0.3 * np.random.default_rng(13).normal(size=800)
-    fit = fit_slalom(counts, targets, ridge_value=0, ridge_importance=1e-9, tol=1e-13)
+    fit = fit_slalom(counts, targets, prior_value=np.inf, prior_importance=1e9, tol=1e-13)
     error = lambda s, v: np.mean((slalom(counts, s, v) - targets) ** 2)  # noqa: E731
     assert fit.converged
     assert error(fit.importance, fit.value) == pytest.approx(fit.mse)
