@@ -78,13 +78,10 @@ def slalom_scores(surrogate: SlalomSurrogate) -> dict[str, Floats]:
     }
 
 
-def explanation(
-    surrogate: SlalomSurrogate, classifier: Classifier, diagnostics: Mapping[str, Any], primary: str = "lin"
-) -> Explanation:
+def explanation(surrogate: SlalomSurrogate, classifier: Classifier, diagnostics: Mapping[str, Any]) -> Explanation:
     """A fitted SLALOM as an explanation of the handle's target."""
-    scores = slalom_scores(surrogate)
     unsigned = frozenset({"importance"})
-    return Explanation(scores, primary, classifier.target, unsigned, surrogate, diagnostics)
+    return Explanation(slalom_scores(surrogate), "lin", classifier.target, unsigned, surrogate, diagnostics)
 
 
 def spread(fit: SlalomFit, parts: Features) -> SlalomSurrogate:

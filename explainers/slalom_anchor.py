@@ -21,6 +21,7 @@ recovered exactly.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +30,7 @@ from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import Features, explanation, features, need, spread
 from slalom_bench.registry import explainer
+from slalom_bench.surrogates import SlalomSurrogate
 from slalom_bench.types import Bools, Explanation, Floats, Sample
 
 if TYPE_CHECKING:
@@ -41,8 +43,8 @@ if TYPE_CHECKING:
 class SlalomAnchor:
     """SLALOM with an anchor token and position shifts, fitted to single and multiple deletions; made for fidelity.
 
-    `largest` is the most positions deleted at once. The primary score is `removal`: with an anchor, values are only
-    known relative to F(full), and `removal` is what deleting a token does, cleaned of the shift of those behind it.
+    `largest` is the most positions deleted at once. The scores are those of the SLALOM part: what a token does by
+    itself, cleaned of the shift of those behind it. The surrogate predicts with the shifts.
     """
 
     def __init__(self, tie: str = "token", largest: int = 10) -> None:
@@ -64,7 +66,8 @@ class SlalomAnchor:
         moves = largest if classifier.removal == "delete" else 0
         surrogate, fit = fit_shifted(parts, keep, outputs, moves, singles=singles)
         report = {**fit.diagnostics(), "features": len(parts), "anchor": list(fit.anchor or ()), "singles": singles}
-        return explanation(surrogate, classifier, report, primary="removal")
+        plain = SlalomSurrogate(surrogate.value, surrogate.importance, surrogate.anchor)
+        return replace(explanation(plain, classifier, report), surrogate=surrogate)
 
 
 def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, tol: float = 1e-6) -> SlalomFit:

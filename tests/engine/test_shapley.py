@@ -10,6 +10,7 @@ import pytest
 from slalom_bench import shapley
 from slalom_bench.errors import InvalidInput
 from slalom_bench.shapley import shapley_values
+from slalom_bench.shifts import ShiftedSlalom
 from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate
 
 ANCHORS = [None, (1.0, 0.5), (-2.0, 4.0)]
@@ -92,3 +93,11 @@ def test_other_kinds_are_sampled_and_reverse_orders_cancel() -> None:
     np.testing.assert_allclose(values, 15 + weights)  # a permutation with its reverse is exact for pairwise games
     with pytest.raises(InvalidInput, match="quadratic surrogate over 15"):
         shapley_values(Quadratic(weights))
+
+
+def test_kinds_derived_from_slalom_are_valued_by_what_they_predict() -> None:
+    """A shift table without shifts: twelve equal tokens, each worth its correction."""
+    zero = np.zeros(12)
+    surrogate = ShiftedSlalom(zero, zero, (0.0, 0.0), np.arange(12.0), np.zeros((13, 2)), 1.0)
+    values = shapley_values(surrogate, np.random.default_rng(0), permutations=2)
+    np.testing.assert_allclose(values, np.arange(12.0), atol=1e-12)
