@@ -15,7 +15,7 @@ def verify_command(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files that `slalom-bench submit` wrote.")],
     recompute: Annotated[int, typer.Option(min=0, help="Run so many samples again and compare.")] = 0,
     run: Annotated[Path | None, typer.Option(help="Check that this run directory holds the submitted scores.")] = None,
-    tolerance: Annotated[float, typer.Option(min=0.0, help="Largest relative difference of a value.")] = 1e-3,
+    tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference, as a share of a value.")] = 0.01,
     task: Annotated[str | None, typer.Option(help="The task as it is called here, e.g. text:reviews.csv.")] = None,
     model: Annotated[str | None, typer.Option(help="The model as it is called here, e.g. hf:./checkpoint.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
@@ -76,7 +76,7 @@ def show(path: Path, found: list[Difference], samples: int, tolerance: float) ->
     if len(off) > 10:
         typer.secho(f"{path}: and {len(off) - 10} more", fg="red", err=True)
     largest = max((d.size for d in found), default=0.0)
-    verdict = f"{len(off)} differ" if off else "all the same"
+    verdict = f"{len(off)} differ" if off else "all agree"
     typer.echo(
         f"{path}: {samples} samples computed again, {len(found)} values compared, {verdict} "
         f"(tolerance {tolerance:g}, largest difference {largest:.3g})"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import pstdev
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 """How far a stored mean or interval may be from the one computed again."""
+TOLERANCE = 0.01
+"""How far a recomputed score may be off, as a share of its size or of the spread over samples, whichever is larger.
+
+On one machine nothing differs; another number of threads changes last bits, which a fit or a ranking can enlarge."""
 
 
 def problems(submission: Submission, file_name: str) -> list[str]:
@@ -69,13 +74,13 @@ def _result(result: Result, samples: int) -> str:
         return f"{sum(result.reasons.values())} reasons for {result.undefined} undefined samples"
     for name in ("mean", "standard_error", "low", "high"):
         said, computed = getattr(result, name), getattr(again, name)
-        if (said is None) != (computed is None) or (said is not None and not _near(said, computed, RELATIVE, ABSOLUTE)):
+        if (said is None) != (computed is None) or (said is not None and not _near(said, computed)):
             return f"{name} is {said}; the values give {computed}"
     return ""
 
 
-def _near(a: float, b: float, relative: float, absolute: float) -> bool:
-    return math.isclose(a, b, rel_tol=relative, abs_tol=absolute)
+def _near(a: float, b: float) -> bool:
+    return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
 
 
 def notes(submission: Submission) -> list[str]:
@@ -137,7 +142,7 @@ class Difference:
 
 def recompute(
     submission: Submission, count: int, options: ModelOptions, *, task: str | None = None, model: str | None = None,
-    tolerance: float = 1e-3, reporter: Reporter | None = None, subjects: Sequence[Subject] | None = None,
+    tolerance: float = TOLERANCE, reporter: Reporter | None = None, subjects: Sequence[Subject] | None = None,
 ) -> list[Difference]:
     """Run the first samples again, with the same identity, and put every value beside the submitted one."""
     from slalom_bench.plan import make_plan
@@ -212,10 +217,11 @@ def _differences(submission: Submission, again: Submission, tolerance: float) ->
     made = []
     for entry in (entry for entry in submission.entries if key(entry) in computed):
         for label, result in computed[key(entry)].results.items():
+            spread = pstdev(known) if (known := [v for v in entry.results[label].values if v is not None]) else 0.0
             for sample, new, old in zip(again.samples, result.values, entry.results[label].values, strict=False):
                 within = old is new is None
                 if old is not None and new is not None:
-                    within = _near(old, new, tolerance, tolerance * 1e-2)
+                    within = abs(old - new) <= max(ABSOLUTE, tolerance * max(abs(old), spread))
                 made.append(Difference(f"{entry.title}, budget {entry.budget}", label, sample, old, new, within))
     return made
 
