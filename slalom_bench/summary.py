@@ -99,7 +99,8 @@ def print_tables(result: RunResult) -> None:
             table.add_row(
                 Text(explainer),
                 *("-" if r is None else spell(r.summary, r.tied_with_best, interval) for r in found),
-                f"{cost.get('queries', 0):.0f}", f"{cost.get('model_seconds', 0):.2f}", f"{cost.get('seconds', 0):.2f}",
+                f"{cost.get('queries', 0):.0f}",
+                *(f"{cost.get(key, 0) + cost.get('saved_seconds', 0):.2f}" for key in ("model_seconds", "seconds")),
                 str(sum(cell.failed for cell in cells)),
             )
         console.print(table)
@@ -125,7 +126,7 @@ def _caption(group: Group, interval: bool) -> str:
     shown = "mean [95 % bootstrap interval]" if interval else "mean (intervals in the report and with --json)"
     cut = "" if group.settings["max_tokens"] is None else f", texts cut to {group.settings['max_tokens']} tokens"
     return (
-        f"{shown}; * best or not separable from it (paired, Holm, 5 %); costs are per sample. "
+        f"{shown}; * best or not separable from it (paired, Holm, 5 %); costs are per sample, as if run alone. "
         f"Content {group.task['content'][:12]} ({group.task['source']}), weights {group.model['identity'][:12]}, "
         f"protocol {group.settings['protocol']}, removal {group.settings['removal']}{cut}"
     )

@@ -122,6 +122,19 @@ def show_plan(suite: Suite, options: Any, reporter: Reporter, as_json: bool) -> 
     )
 
 
+def say_report(result: RunResult, reporter: Reporter) -> None:
+    """Write the run's report and say where; a run with nothing finished yet has none."""
+    from slalom_bench.errors import StoreError
+    from slalom_bench.reporting.report import write_report
+
+    try:
+        _markdown, page = write_report(result.path)
+    except StoreError as error:
+        reporter.say(f"no report: {error}", style="yellow")
+    else:
+        reporter.say(f"report: {page}")
+
+
 def finish(result: RunResult, reporter: Reporter, as_json: bool) -> None:
     """Tables, what was done, how to go on; the exit code says whether anything failed."""
     from slalom_bench.summary import print_tables, summary_json
@@ -138,6 +151,8 @@ def finish(result: RunResult, reporter: Reporter, as_json: bool) -> None:
         reporter.say(
             f"{result.explained} samples explained, {result.scored} scores computed, {result.reused} samples reused"
         )
+    if not as_json:
+        say_report(result, reporter)
     reporter.say(f"results: {result.path}")
     if result.failed:
         reporter.say(f"{result.failed} samples failed; their rows in {result.path} say why", style="red")
