@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class _Relevance:
-    """Gradient x input of word embeddings on a rewired twin of the model (`slalom_bench.lrp`). One query."""
+    """Gradient x input of word embeddings on a rewired twin of the model (`slalom_bench.numerics.lrp`). One query."""
 
     rule = ""
     protocol = "bench"
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        from slalom_bench.lrp import EMBEDDING_SUM, Relevance
-        from slalom_bench.torch_backend import HFBackend, two_columns
+        from slalom_bench.backends.torch_backend import HFBackend, two_columns
+        from slalom_bench.numerics.lrp import EMBEDDING_SUM, Relevance
 
         paper = is_paper(self.protocol)
         backend = classifier.backend

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slalom_bench import additive
 from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.numerics import additive
 from slalom_bench.protocols import LargestLogit, is_paper
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates import LinearSurrogate

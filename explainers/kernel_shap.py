@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import additive, perturb
+from slalom_bench import perturb
 from slalom_bench.errors import Unsupported
+from slalom_bench.numerics import additive
 from slalom_bench.protocols import is_paper
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates import LinearSurrogate

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import additive, perturb
+from slalom_bench import perturb
+from slalom_bench.numerics import additive
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates import LinearSurrogate
 from slalom_bench.types import Explanation, Sample

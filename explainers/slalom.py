@@ -14,14 +14,14 @@ import numpy as np
 
 from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
+from slalom_bench.numerics.shapley import shapley_values
 from slalom_bench.registry import explainer
-from slalom_bench.shapley import shapley_values
 from slalom_bench.surrogates import SlalomSurrogate
 from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
-    from slalom_bench.fits import SlalomFit
+    from slalom_bench.numerics.fits import SlalomFit
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class SlalomEff:
     def explain(
         self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator
     ) -> Explanation:
-        from slalom_bench.fits import fit_slalom
+        from slalom_bench.numerics.fits import fit_slalom
 
         if self.length < 1:
             raise InvalidInput(f"length {self.length}: a sequence needs at least one token")
@@ -129,7 +129,7 @@ class SlalomFidel:
     def explain(
         self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator
     ) -> Explanation:
-        from slalom_bench.fits import fit_slalom
+        from slalom_bench.numerics.fits import fit_slalom
 
         need(budget, 1, "each is one random deletion")
         keep = perturb.small_deletions(len(sample), budget, rng)
@@ -144,7 +144,7 @@ def deletion_prior(keep: Bools, outputs: Floats) -> float:
 
     A token has a share of about 1/n, so that deleting it changes F by (F - v) / n.
     """
-    from slalom_bench.shifts import PILOT, choose_ridge
+    from slalom_bench.numerics.shifts import PILOT, choose_ridge
 
     removed = (~keep[:PILOT]).astype(np.float64)
     return keep.shape[1] ** 2 * choose_ridge(removed @ removed.T, outputs[:PILOT] - outputs.mean())[1]

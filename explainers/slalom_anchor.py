@@ -7,7 +7,7 @@ The model. With an anchor (w_0, v_0) for what is always there (special tokens, t
 with e_i = a_i (v_i - F). Without an anchor sum_i e_i = 0: deleting anything cannot move F in one direction. With it
 the e_i are free, and additive deletion effects are the limit a -> 0. What is left on real models is not curvature but
 movement: closing the gap reads every later token at an earlier position. So token j moved by m positions gains b_j(m),
-and the anchor b_0(k) when k tokens are gone (see `slalom_bench.shifts`).
+and the anchor b_0(k) when k tokens are gone (see `slalom_bench.numerics.shifts`).
 
 The design. The full input and all n single deletions, then k ~ Uniform{2..largest} random deletions. The singles
 are reproduced exactly whatever else is fitted: a per-position correction takes up what SLALOM and the shifts leave.
@@ -35,8 +35,8 @@ from slalom_bench.types import Bools, Explanation, Floats, Sample
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
-    from slalom_bench.fits import SlalomFit
-    from slalom_bench.shifts import ShiftedSlalom
+    from slalom_bench.numerics.fits import SlalomFit
+    from slalom_bench.numerics.shifts import ShiftedSlalom
 
 
 @explainer("slalom-anchor", version=1, needs={"queries"}, stochastic=True, family="slalom")
@@ -70,12 +70,12 @@ class SlalomAnchor:
         return replace(explanation(plain, classifier, report), surrogate=surrogate)
 
 
-def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, tol: float = 1e-6) -> SlalomFit:
+def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, tol: float) -> SlalomFit:
     """Anchored SLALOM with prior variances `effect` for the deletion effects e_i and 1 for the importances.
 
     a_i is about 1 / (n + 1), so that v_i - F = e_i / a_i has the prior variance (n + 1)^2 effect.
     """
-    from slalom_bench.fits import fit_slalom
+    from slalom_bench.numerics.fits import fit_slalom
 
     n = keep.shape[1]
     weights = 1 / np.maximum(n - keep.sum(axis=1) - 1.0, 1.0)
@@ -92,7 +92,7 @@ def fit_shifted(
 
     Rows of `keep`: the full input, with `singles` the n single deletions, the rest. `largest` 0: nothing moves.
     """
-    from slalom_bench.shifts import ShiftedSlalom, ShiftTable
+    from slalom_bench.numerics.shifts import ShiftedSlalom, ShiftTable
 
     n = keep.shape[1]
     removed = (~keep).astype(np.float64)
@@ -115,9 +115,9 @@ def fit_shifted(
         effects, shift.table = problem.fit((change - added)[rest])
         return effects
 
-    fit = slalom(np.zeros(n), 1e-3) if singles else None
+    fit = slalom(np.zeros(n), 1e-4) if singles else None
     effects = shifts(outputs if fit is None else outputs - spread(fit, parts).predict(keep))
-    fit = slalom(effects, 1e-6)
+    fit = slalom(effects, 1e-9)
     plain = spread(fit, parts)
     effects = shifts(outputs - plain.predict(keep))
     left = outputs - plain.predict(keep) - shift.predict(keep)

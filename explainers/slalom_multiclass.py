@@ -31,8 +31,8 @@ class SlalomMulticlass:
         self.length = length
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        from slalom_bench.fits import fit_slalom
-        from slalom_bench.multiclass import MulticlassSlalom
+        from slalom_bench.numerics.fits import fit_slalom
+        from slalom_bench.numerics.multiclass import MulticlassSlalom
 
         need(budget, 1, "each is one sequence")
         parts = features(sample, self.tie)

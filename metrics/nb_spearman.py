@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench import undefined
-from slalom_bench.agreement import spearman
+from slalom_bench.numerics.agreement import spearman
 from slalom_bench.registry import metric
 from slalom_bench.types import Explanation, Floats, Ints, Sample, Score
 

@@ -28,7 +28,7 @@ class SurrogateFitError:
         self.count = count
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
-        from slalom_bench.surrogate_fit import FAMILIES, surrogate_fit
+        from slalom_bench.numerics.surrogate_fit import FAMILIES, surrogate_fit
 
         key = ("surrogate-fit", classifier.identity(), context.task.source.content_hash, context.seed, self.count)
         fit = context.once(

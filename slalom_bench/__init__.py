@@ -11,10 +11,10 @@ from slalom_bench.types import Example, Explanation, Sample, Score
 
 if TYPE_CHECKING:
     from slalom_bench.api import run
-    from slalom_bench.callable_backend import wrap
+    from slalom_bench.backends.callable_backend import wrap
     from slalom_bench.classifier import Classifier
     from slalom_bench.contract import check
-    from slalom_bench.explaining import explain
+    from slalom_bench.showing.explaining import explain
 
 __version__ = "0.1.0"
 __all__ = [
@@ -23,7 +23,8 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Classifier": "classifier", "check": "contract", "explain": "explaining", "run": "api", "wrap": "callable_backend",
+    "Classifier": "classifier", "check": "contract", "explain": "showing.explaining", "run": "api",
+    "wrap": "backends.callable_backend",
 }
 
 

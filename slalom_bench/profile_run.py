@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
+from slalom_bench.numerics.stats import summarise
 from slalom_bench.plan import Cell
 from slalom_bench.profiling import machine_fingerprint, pareto_front, profile_explainer
 from slalom_bench.progress import Reporter
 from slalom_bench.results import CellResult, read_cell
-from slalom_bench.stats import summarise
 from slalom_bench.store import RunStore, cell_name, read_json, write_json
 
 if TYPE_CHECKING:

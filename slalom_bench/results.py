@@ -10,7 +10,7 @@ from typing import Any
 
 from slalom_bench import registry
 from slalom_bench.errors import StoreError, UnknownName
-from slalom_bench.stats import Ranked, Scores, average_seeds, rank
+from slalom_bench.numerics.stats import Ranked, Scores, average_seeds, rank
 from slalom_bench.store import CellStore, RunStore
 
 PRIMARY = "@primary"

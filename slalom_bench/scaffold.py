@@ -85,13 +85,13 @@ def test_it_finds_the_weights_of_an_additive_model():
 
 INSIDE = Template('''from slalom_bench import registry
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words
+from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.contract import check
 from slalom_bench.types import Example''')
 
 OUTSIDE = Template('''from $module import $cls
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words
+from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.contract import check
 from slalom_bench.types import Example''')
 

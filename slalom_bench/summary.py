@@ -6,8 +6,8 @@ from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
+from slalom_bench.numerics.stats import Ranked, Summary
 from slalom_bench.results import CellResult, Group, groups, read_cell
-from slalom_bench.stats import Ranked, Summary
 from slalom_bench.store import RunStore, cell_name
 
 if TYPE_CHECKING:

@@ -114,8 +114,8 @@ class SlalomSurrogate:
 def surrogate_from_dict(data: Mapping[str, Any]) -> Surrogate:
     """The inverse of `to_dict`, for the built-in kinds and those that other packages register."""
     from slalom_bench import registry
-    from slalom_bench.multiclass import MulticlassSlalom
-    from slalom_bench.shifts import ShiftedSlalom
+    from slalom_bench.numerics.multiclass import MulticlassSlalom
+    from slalom_bench.numerics.shifts import ShiftedSlalom
 
     kinds = (LinearSurrogate, SlalomSurrogate, ShiftedSlalom, MulticlassSlalom)
     built_in: dict[str, Any] = {cls.kind: cls for cls in kinds}

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from slalom_bench.backends.torch_backend import HFBackend
 from slalom_bench.tokens import WordTokens
-from slalom_bench.torch_backend import HFBackend
 
 ARCHITECTURES = ("bert", "distilbert", "gpt2")
 
@@ -46,7 +46,7 @@ def random_backend(
             )
             module = hf.DistilBertForSequenceClassification(config)
         elif architecture == "mamba":
-            from slalom_bench.nets import MambaForSequenceClassification
+            from slalom_bench.backends.nets import MambaForSequenceClassification
 
             config = hf.MambaConfig(
                 hidden_size=width, state_size=8, num_hidden_layers=layers, time_step_rank=4, **shared

@@ -20,8 +20,8 @@ from slalom_bench.types import Example, Ints
 if TYPE_CHECKING:
     import torch
 
+    from slalom_bench.backends.torch_backend import TorchBackend
     from slalom_bench.tokens import Tokens
-    from slalom_bench.torch_backend import TorchBackend
     from slalom_bench.training_state import Report
 
 VERSION = 1
@@ -162,7 +162,7 @@ def batch_loss(backend: TorchBackend, sequences: Sequence[Ints], labels: Ints, p
     import torch
     from torch.nn.functional import cross_entropy
 
-    from slalom_bench.torch_backend import pad_batch, two_columns
+    from slalom_bench.backends.torch_backend import pad_batch, two_columns
 
     padded, mask = pad_batch([whole(backend.tokens, sequence) for sequence in sequences], backend.tokens.pad_id)
     device = next(backend.module.parameters()).device

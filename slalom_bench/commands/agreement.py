@@ -43,8 +43,8 @@ def agreement_command(
 
 def _measure(group: Group, top: int, magnitudes: bool | None) -> dict[str, Any]:
     """Pairs over the first seed's explanations, stability over all seeds."""
-    from slalom_bench.agreement import pairwise, stability
-    from slalom_bench.stats import summarise
+    from slalom_bench.numerics.agreement import pairwise, stability
+    from slalom_bench.numerics.stats import summarise
     from slalom_bench.types import Explanation
 
     runs = {

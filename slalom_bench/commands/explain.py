@@ -48,11 +48,11 @@ def explain_command(
 
       cat review.txt | slalom-bench explain - --json
     """
-    from slalom_bench.explaining import DEFAULT_EXPLAINER, explain
     from slalom_bench.models import ModelOptions
+    from slalom_bench.showing.explaining import DEFAULT_EXPLAINER, explain
 
     if plot is not None:
-        from slalom_bench.plots import check_path
+        from slalom_bench.showing.plots import check_path
 
         check_path(plot)
     words = given_text(text, text_file)
@@ -64,11 +64,11 @@ def explain_command(
         max_tokens=max_tokens, removal=removal, options=options,
     )
     if html is not None:
-        from slalom_bench.explain_page import page
+        from slalom_bench.showing.explain_page import page
 
         write(html, page(explained))
     if plot is not None:
-        from slalom_bench.plots import save_plot
+        from slalom_bench.showing.plots import save_plot
 
         save_plot(explained, plot)
     if as_json:
@@ -76,7 +76,7 @@ def explain_command(
         return
     from rich.console import Console
 
-    from slalom_bench.display import show
+    from slalom_bench.showing.display import show
 
     show(explained, Console(highlight=False), top)
     for path in (html, plot):

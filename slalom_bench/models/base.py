@@ -30,8 +30,8 @@ from slalom_bench.training import (
 )
 
 if TYPE_CHECKING:
+    from slalom_bench.backends.torch_backend import TorchBackend
     from slalom_bench.classifier import Backend
-    from slalom_bench.torch_backend import TorchBackend
     from slalom_bench.types import Example, TaskData
 
 CACHE_VARIABLE = "SLALOM_BENCH_CACHE"

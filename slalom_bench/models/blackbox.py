@@ -25,7 +25,7 @@ class OpenAI:
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
         """Sends nothing yet, but says what the cap allows it to cost."""
-        from slalom_bench.openai_backend import OpenAIBackend
+        from slalom_bench.backends.openai_backend import OpenAIBackend
 
         backend = OpenAIBackend(
             str(self.model), task.class_names, base_url=options.base_url, cache=cache_root(),
@@ -42,7 +42,7 @@ class OpenAI:
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         """Whether an address is given; nothing is sent to it."""
-        from slalom_bench.endpoint import checked_endpoint
+        from slalom_bench.backends.endpoint import checked_endpoint
 
         try:
             return Availability("built-in", f"behind {checked_endpoint(options.base_url)}")

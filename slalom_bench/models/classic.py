@@ -17,8 +17,8 @@ from slalom_bench.types import Example, TaskData
 if TYPE_CHECKING:
     from torch import nn
 
-    from slalom_bench.nets_classic import EnglishWords
-    from slalom_bench.torch_backend import TorchBackend
+    from slalom_bench.backends.nets_classic import EnglishWords
+    from slalom_bench.backends.torch_backend import TorchBackend
 
 DESCRIPTION, WEIGHTS = "classic.json", "weights.safetensors"
 
@@ -62,7 +62,7 @@ class Classic(TrainedModel):
         return {"vocabulary": self.vocabulary, **self.sizes(outputs(task.class_names))}
 
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> TorchBackend:
-        from slalom_bench.nets_classic import EnglishWords
+        from slalom_bench.backends.nets_classic import EnglishWords
 
         if self.vocabulary < 1:
             raise InvalidInput(f"model {self.name}: vocabulary must be at least 1, not {self.vocabulary}")
@@ -86,9 +86,9 @@ class Classic(TrainedModel):
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        from slalom_bench.hf_files import pick_dtype
-        from slalom_bench.nets_classic import EnglishWords
-        from slalom_bench.torch_backend import pick_device
+        from slalom_bench.backends.hf_files import pick_dtype
+        from slalom_bench.backends.nets_classic import EnglishWords
+        from slalom_bench.backends.torch_backend import pick_device
 
         try:
             known = json.loads((directory / DESCRIPTION).read_text(encoding="utf-8"))
@@ -133,12 +133,12 @@ class AttentionClassifier(Classic):
         return {"outputs": outputs, "layers": self.layers}
 
     def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
-        from slalom_bench.nets_classic import AttentionNet
+        from slalom_bench.backends.nets_classic import AttentionNet
 
         return AttentionNet(words, **sizes)
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
-        from slalom_bench.nets_classic import AttentionBackend
+        from slalom_bench.backends.nets_classic import AttentionBackend
 
         return AttentionBackend(module, tokens, name=self.name, class_names=class_names, max_length=256)
 
@@ -153,20 +153,20 @@ class TfidfMlp(Classic):
     def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
         import numpy as np
 
-        from slalom_bench.nets_classic import TfidfNet
+        from slalom_bench.backends.nets_classic import TfidfNet
 
         return TfidfNet(np.ones(words), **sizes)
 
     def prepare(self, module: nn.Module, tokens: EnglishWords, texts: list[str]) -> None:
         import torch
 
-        from slalom_bench.nets_classic import inverse_document_frequencies
+        from slalom_bench.backends.nets_classic import inverse_document_frequencies
 
         idf = inverse_document_frequencies([tokens.encode(text)[0] for text in texts], len(tokens))
         module.get_buffer("idf").copy_(torch.from_numpy(idf))
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
-        from slalom_bench.nets_classic import TfidfBackend
+        from slalom_bench.backends.nets_classic import TfidfBackend
 
         return TfidfBackend(module, tokens, name=self.name, class_names=class_names, max_length=None)
 
@@ -194,12 +194,12 @@ class FullyConnected(Classic):
         return {"outputs": outputs, "hidden": self.hidden}
 
     def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
-        from slalom_bench.nets_classic import SlotNet
+        from slalom_bench.backends.nets_classic import SlotNet
 
         return SlotNet(words, **sizes)
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
-        from slalom_bench.nets_classic import SlotBackend
+        from slalom_bench.backends.nets_classic import SlotBackend
 
         return SlotBackend(module, tokens, name=self.name, class_names=class_names, max_length=32)
 

@@ -17,8 +17,8 @@ from slalom_bench.training import Recipe
 from slalom_bench.types import Example, TaskData
 
 if TYPE_CHECKING:
+    from slalom_bench.backends.torch_backend import HFBackend
     from slalom_bench.classifier import Backend
-    from slalom_bench.torch_backend import HFBackend
 
 VOCABULARY, WIDTH, POSITIONS = 8000, 128, 512
 
@@ -102,7 +102,7 @@ class Mini(Checkpointed):
         self._check_shipped()
         if len(task.class_names) != 2:
             raise Unsupported(f"model {self.name} knows two classes, and {task.task} has {len(task.class_names)}")
-        from slalom_bench.hf_files import load_backend
+        from slalom_bench.backends.hf_files import load_backend
 
         return load_backend(self.directory, self.name, options)
 
@@ -131,8 +131,8 @@ class Mini(Checkpointed):
         return {"architecture": self.architecture, "layers": self.layers, "width": WIDTH, "vocabulary": VOCABULARY}
 
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
-        from slalom_bench.hf_files import random_module
-        from slalom_bench.torch_backend import HFBackend
+        from slalom_bench.backends.hf_files import random_module
+        from slalom_bench.backends.torch_backend import HFBackend
 
         tokens = HFTokens(train_tokenizer(self.architecture, texts))
         module = random_module(

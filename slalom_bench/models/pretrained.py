@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench.backends.hub import Checkpoint
 from slalom_bench.errors import InvalidInput
-from slalom_bench.hub import Checkpoint
 from slalom_bench.models.base import Availability, ModelOptions, TrainedModel, synthetic_words
 from slalom_bench.registry import model
 from slalom_bench.tokens import WordTokens
 from slalom_bench.training import Recipe
 
 if TYPE_CHECKING:
+    from slalom_bench.backends.torch_backend import HFBackend, TorchBackend
     from slalom_bench.classifier import Backend
-    from slalom_bench.torch_backend import HFBackend, TorchBackend
     from slalom_bench.types import Example, TaskData
 
 PAPER_LAYERS = {"imdb": 2, "yelp-hat": 6}
@@ -26,12 +26,12 @@ class Checkpointed(TrainedModel):
     """Saved and opened as a transformers checkpoint."""
 
     def save(self, backend: TorchBackend, directory: Path) -> None:
-        from slalom_bench.hf_files import save_backend
+        from slalom_bench.backends.hf_files import save_backend
 
         save_backend(backend, directory)
 
     def open(self, directory: Path, task: TaskData, options: ModelOptions) -> HFBackend:
-        from slalom_bench.hf_files import load_backend
+        from slalom_bench.backends.hf_files import load_backend
 
         return load_backend(directory, self.name, options)
 
@@ -93,7 +93,7 @@ class Pretrained(Checkpointed):
             return super().load(task, options)
         if self.layers is not None:
             raise InvalidInput(f"{checkpoint.source} is a fine-tuned classifier: leave out layers={self.layers}")
-        from slalom_bench.hf_files import load_backend
+        from slalom_bench.backends.hf_files import load_backend
 
         return load_backend(checkpoint.source, self.name, options)
 
@@ -125,8 +125,8 @@ class Pretrained(Checkpointed):
         return self._small(task) if task.truth else self._cut(task, options)
 
     def _cut(self, task: TaskData, options: ModelOptions) -> HFBackend:
-        from slalom_bench.hf_files import load_module, load_tokens
-        from slalom_bench.torch_backend import HFBackend
+        from slalom_bench.backends.hf_files import load_module, load_tokens
+        from slalom_bench.backends.torch_backend import HFBackend
 
         checkpoint = self.checkpoint(options)
         if problem := checkpoint.problem():
@@ -144,8 +144,8 @@ class Pretrained(Checkpointed):
 
     def _small(self, task: TaskData) -> HFBackend:
         """A small random model over the words of a generated task; encoders read [CLS] .. [SEP]."""
-        from slalom_bench.hf_files import random_module
-        from slalom_bench.torch_backend import HFBackend
+        from slalom_bench.backends.hf_files import random_module
+        from slalom_bench.backends.torch_backend import HFBackend
 
         ends = {} if self.architecture not in ("bert", "distilbert") else {"prefix": ["[CLS]"], "suffix": ["[SEP]"]}
         tokens = WordTokens(synthetic_words(task), **ends)
@@ -207,7 +207,7 @@ class AnyCheckpoint:
         self.revision = revision
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
-        from slalom_bench.hf_files import load_backend
+        from slalom_bench.backends.hf_files import load_backend
 
         if self.checkpoint is None:
             raise InvalidInput("hf needs a checkpoint: hf:DIRECTORY or hf:HUB_ID")

@@ -37,7 +37,7 @@ class BagOfWords(Law):
     name, kind, task = "bag-of-words", "linear", "synthetic-linear"
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
-        from slalom_bench.closed_forms import bag_of_words
+        from slalom_bench.backends.closed_forms import bag_of_words
 
         self.require(task)
         return bag_of_words(task.truth["weight"])
@@ -50,7 +50,7 @@ class SlalomTransformer(Law):
     name, kind, task = "slalom-transformer", "slalom", "synthetic-slalom"
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
-        from slalom_bench.closed_forms import slalom_transformer
+        from slalom_bench.backends.closed_forms import slalom_transformer
 
         self.require(task)
         return slalom_transformer(task.truth["value"], task.truth["importance"])

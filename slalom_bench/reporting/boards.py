@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput, UnknownName
+from slalom_bench.numerics.stats import EXACT, Ranked, rank
 from slalom_bench.reporting.schema import CostInfo, Entry, Machine, MetricInfo, ModelInfo, Result, Submission, TaskInfo
 from slalom_bench.specs import short_hash
-from slalom_bench.stats import EXACT, Ranked, rank
 
 ARROWS = {"higher": "↑", "lower": "↓"}
 LEVEL = 0.05

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from slalom_bench import registry
 from slalom_bench.errors import StoreError, UnknownName
+from slalom_bench.numerics.stats import average_seeds, summarise
 from slalom_bench.reporting.schema import (
     OUTSIDE,
     STEERING,
@@ -32,7 +33,6 @@ from slalom_bench.reporting.schema import (
 )
 from slalom_bench.results import PRIMARY, CellResult, read_cell, read_run
 from slalom_bench.specs import Ref, canonical, short_hash
-from slalom_bench.stats import average_seeds, summarise
 from slalom_bench.store import RunStore, read_json, write_text
 
 NOT_COMPUTED = "not computed"

@@ -9,9 +9,9 @@ from typing import Any
 
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput
+from slalom_bench.numerics.stats import EXACT, Difference, Scores, average_seeds, compare, holm
 from slalom_bench.reporting.collect import run_calls
 from slalom_bench.results import CellResult, read_run
-from slalom_bench.stats import EXACT, Difference, Scores, average_seeds, compare, holm
 
 LEVEL = 0.05
 

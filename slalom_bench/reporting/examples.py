@@ -10,10 +10,10 @@ import numpy as np
 
 from slalom_bench.reporting.collect import Collected
 from slalom_bench.results import CellResult
-from slalom_bench.shades import Layer, layers
+from slalom_bench.showing.shades import Layer, layers
+from slalom_bench.showing.units import Reading, read, visible
 from slalom_bench.store import RunStore
 from slalom_bench.types import Explanation, Sample
-from slalom_bench.units import Reading, read, visible
 
 MOST_UNITS = 160
 """Longer texts are cut in the view, with a note of how much is left."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from slalom_bench.reporting.boards import ARROWS, REUSED, TOO_FEW, Board, Cell, Row
 from slalom_bench.reporting.figures import number
-from slalom_bench.units import visible
+from slalom_bench.showing.units import visible
 
 MISSING = "missing"
 READING = (

@@ -13,8 +13,8 @@ from slalom_bench.reporting.collect import NOT_EXPLAINED, Collected, collect, ru
 from slalom_bench.reporting.examples import examples
 from slalom_bench.reporting.page import render
 from slalom_bench.reporting.views import board_view, budget_plots, column, distribution_plots
+from slalom_bench.showing.units import visible
 from slalom_bench.store import write_text
-from slalom_bench.units import visible
 
 NAMES = ("report.md", "report.html")
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput, UnknownName
+from slalom_bench.numerics.stats import summarise
 from slalom_bench.reporting.schema import OUTSIDE, Entry, Result, Submission, reference
 from slalom_bench.specs import short_hash
-from slalom_bench.stats import summarise
 
 if TYPE_CHECKING:
     from slalom_bench.models import ModelOptions

@@ -12,7 +12,7 @@ from slalom_bench.reporting.boards import ARROWS, REUSED, TOO_FEW, Board, Cell, 
 from slalom_bench.reporting.figures import Point, Series, family_class, lines, number, scatter, strips, whisker
 from slalom_bench.reporting.markdown import deletions
 from slalom_bench.reporting.schema import Machine, MetricInfo
-from slalom_bench.units import visible
+from slalom_bench.showing.units import visible
 
 COST_COLUMNS = (
     ("queries", "Sequences asked of the model: what a budget limits."),

@@ -14,15 +14,15 @@ import typer
 from typer.testing import CliRunner
 
 from slalom_bench import registry
+from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
+from slalom_bench.backends.hf_files import save_backend
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.commands.explain import explain_command
 from slalom_bench.context import generator
 from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
-from slalom_bench.explain_page import page, scatter, signed, ticks
-from slalom_bench.explaining import explain
-from slalom_bench.hf_files import save_backend
-from slalom_bench.plots import save_plot
+from slalom_bench.showing.explain_page import page, scatter, signed, ticks
+from slalom_bench.showing.explaining import explain
+from slalom_bench.showing.plots import save_plot
 from slalom_bench.splits import text_hash
 from slalom_bench.testing import random_backend
 from slalom_bench.types import Explanation
@@ -267,7 +267,7 @@ def test_a_png_is_a_png_and_the_same_twice(bert, tmp_path):
 
 
 def test_the_bars_are_the_primary_scores():
-    from slalom_bench.plots import figure
+    from slalom_bench.showing.plots import figure
 
     found = explain("good film bad", bag_of_words({"good": 2.0, "film": 0.5, "bad": -1.0}), "leave-one-out", budget=10)
     (axes,) = figure(found).axes

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats as scipy_stats
 
 from slalom_bench import undefined
-from slalom_bench.agreement import MEASURES, agreement, pairwise, pearson, spearman, stability, top_overlap
 from slalom_bench.errors import InvalidInput
+from slalom_bench.numerics.agreement import MEASURES, agreement, pairwise, pearson, spearman, stability, top_overlap
 from slalom_bench.types import Explanation
 
 

@@ -11,10 +11,10 @@ import torch
 
 from slalom_bench import registry
 from slalom_bench.contract import check
-from slalom_bench.contract_models import planted_bert
-from slalom_bench.contract_rules import RULES, auroc
+from slalom_bench.contract.fingerprint import differences, fingerprint
+from slalom_bench.contract.models import planted_bert
+from slalom_bench.contract.rules import RULES, auroc
 from slalom_bench.errors import InvalidInput, UnknownName
-from slalom_bench.fingerprint import differences, fingerprint
 from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate
 from slalom_bench.testing import random_backend
 from slalom_bench.types import Example, Explanation

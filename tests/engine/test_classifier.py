@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
+from slalom_bench.backends.torch_backend import HFBackend, pick_device, twin, weights_hash
 from slalom_bench.classifier import Classifier, OutOfMemory
-from slalom_bench.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
 from slalom_bench.perturb import HIDDEN
 from slalom_bench.testing import random_backend
-from slalom_bench.torch_backend import HFBackend, pick_device, twin, weights_hash
 from slalom_bench.types import Example, Sample
 
 ARCHITECTURES = ("bert", "distilbert", "gpt2", "mamba")

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from slalom_bench import display
-from slalom_bench.explaining import Explained, Result
-from slalom_bench.labels import Box, place
-from slalom_bench.shades import AGAINST, MUCH, TOWARDS, columns, layer, layers, strongest
+from slalom_bench.showing import display
+from slalom_bench.showing.explaining import Explained, Result
+from slalom_bench.showing.labels import Box, place
+from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, columns, layer, layers, strongest
+from slalom_bench.showing.units import read, visible
 from slalom_bench.tokens import HFTokens, WordTokens, encode
 from slalom_bench.types import Cost, Example, Explanation, Sample
-from slalom_bench.units import read, visible
 
 FAMILY = "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL}"
 

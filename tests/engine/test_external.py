@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words
 from slalom_bench.context import Context
 from slalom_bench.errors import InvalidInput
 from slalom_bench.external import describe, match, read_explanations

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slalom_bench import fits, perturb
+from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
-from slalom_bench.fits import Design, fit_slalom
+from slalom_bench.numerics import fits
+from slalom_bench.numerics.fits import Design, fit_slalom
 
 
 def slalom(counts: np.ndarray, s: np.ndarray, v: np.ndarray) -> np.ndarray:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slalom_bench.backends.closed_forms import slalom_transformer
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import slalom_transformer
 from slalom_bench.errors import InvalidInput
-from slalom_bench.global_slalom import fit_global
+from slalom_bench.numerics.global_slalom import fit_global
 from slalom_bench.types import Sample
 
 

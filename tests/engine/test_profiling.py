@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from slalom_bench import profiling
+from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words
 from slalom_bench.errors import BudgetExceeded, InvalidInput
 from slalom_bench.types import Cost, Example, Explanation
 

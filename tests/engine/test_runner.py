@@ -16,8 +16,8 @@ import pytest
 
 from slalom_bench import registry
 from slalom_bench.api import build_suite, run
+from slalom_bench.backends.closed_forms import slalom_transformer
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import slalom_transformer
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.plan import Subject, make_plan
 from slalom_bench.progress import Reporter

@@ -7,10 +7,10 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from slalom_bench import shapley
 from slalom_bench.errors import InvalidInput
-from slalom_bench.shapley import shapley_values
-from slalom_bench.shifts import ShiftedSlalom
+from slalom_bench.numerics import shapley
+from slalom_bench.numerics.shapley import shapley_values
+from slalom_bench.numerics.shifts import ShiftedSlalom
 from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate
 
 ANCHORS = [None, (1.0, 0.5), (-2.0, 4.0)]

@@ -9,7 +9,7 @@ import pytest
 
 from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
-from slalom_bench.shifts import ShiftedSlalom, ShiftTable, choose_ridge, moved
+from slalom_bench.numerics.shifts import ShiftedSlalom, ShiftTable, choose_ridge, moved
 from slalom_bench.surrogates import surrogate_from_dict
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from slalom_bench import stats
 from slalom_bench.errors import InvalidInput
+from slalom_bench.numerics import stats
 
 
 def test_summary_of_known_numbers():

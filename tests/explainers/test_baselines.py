@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words
 from slalom_bench.explainers.baselines import Random, Zero
 from slalom_bench.types import Example
 

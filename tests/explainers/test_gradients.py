@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from slalom_bench import registry
+from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.explainers.gradients import GradAvg, GradL1, GradL2, GradXInput, IntegratedGradients
 from slalom_bench.testing import random_backend

@@ -8,8 +8,8 @@ from math import comb
 import numpy as np
 import pytest
 
+from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.kernel_shap import KernelShap, coalitions, shapley_regression
 from slalom_bench.testing import random_backend

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from slalom_bench import perturb
+from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.linear import LeaveOneOut, LinearDeletion
 from slalom_bench.testing import random_backend

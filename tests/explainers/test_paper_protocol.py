@@ -11,18 +11,19 @@ import torch
 from torch import nn
 
 from slalom_bench import registry
+from slalom_bench.backends.closed_forms import BagOfWordsNet, ClosedFormBackend, bag_of_words
+from slalom_bench.backends.torch_backend import TorchBackend
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import BagOfWordsNet, ClosedFormBackend, bag_of_words
 from slalom_bench.context import Context
 from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
 from slalom_bench.explainers.attnlrp import AttnLRP
 from slalom_bench.explainers.gradients import GradL2, IntegratedGradients
 from slalom_bench.explainers.kernel_shap import KernelShap
 from slalom_bench.explainers.lime import Lime, glued, lime_fit, lime_masks, string_features
-from slalom_bench.lrp import Relevance
 from slalom_bench.metrics.aopc import Insertion
 from slalom_bench.metrics.nb_spearman import NaiveBayesSpearman
 from slalom_bench.models.minis import train_tokenizer
+from slalom_bench.numerics.lrp import Relevance
 from slalom_bench.plan import Subject, make_plan
 from slalom_bench.progress import Reporter
 from slalom_bench.protocols import build_explainer
@@ -31,7 +32,6 @@ from slalom_bench.specs import Ref, make_suite
 from slalom_bench.store import RunStore
 from slalom_bench.testing import random_backend
 from slalom_bench.tokens import HFTokens, WordTokens, encode
-from slalom_bench.torch_backend import TorchBackend
 from slalom_bench.types import DataSource, Example, Sample, TaskData
 
 SPECIALS = {"[CLS]": 5.0, "[SEP]": 7.0, "[UNK]": 0.3, "[MASK]": 11.0, "[PAD]": 13.0}

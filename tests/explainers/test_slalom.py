@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from slalom_bench.backends.closed_forms import slalom_transformer
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import slalom_transformer
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import SlalomEff, SlalomExact, SlalomFidel, differences, slalom_scores
 from slalom_bench.surrogates import SlalomSurrogate

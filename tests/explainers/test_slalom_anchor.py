@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from slalom_bench import perturb
+from slalom_bench.backends.closed_forms import ClosedFormBackend, SlalomNet, bag_of_words
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import ClosedFormBackend, SlalomNet, bag_of_words
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import SlalomFidel
 from slalom_bench.explainers.slalom_anchor import SlalomAnchor
-from slalom_bench.shifts import ShiftedSlalom
+from slalom_bench.numerics.shifts import ShiftedSlalom
 from slalom_bench.testing import random_backend
 from slalom_bench.tokens import WordTokens
 from slalom_bench.types import Explanation, Sample

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from slalom_bench.backends.closed_forms import slalom_transformer
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import slalom_transformer
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import SlalomEff
 from slalom_bench.explainers.slalom_multiclass import SlalomMulticlass
-from slalom_bench.multiclass import MulticlassSlalom
+from slalom_bench.numerics.multiclass import MulticlassSlalom
 from slalom_bench.surrogates import surrogate_from_dict
 from slalom_bench.testing import random_backend
 from slalom_bench.types import Sample

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from slalom_bench import undefined
+from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words
 from slalom_bench.context import Context
 from slalom_bench.metrics.nb_spearman import NaiveBayesSpearman, class_counts, naive_bayes_weights
 from slalom_bench.types import DataSource, Example, Explanation, TaskData

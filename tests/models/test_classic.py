@@ -12,11 +12,7 @@ import pytest
 import torch
 
 from slalom_bench import registry
-from slalom_bench.classifier import Classifier
-from slalom_bench.data import load_task
-from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.models.base import ModelOptions
-from slalom_bench.nets_classic import (
+from slalom_bench.backends.nets_classic import (
     AttentionBackend,
     AttentionNet,
     EnglishWords,
@@ -27,6 +23,10 @@ from slalom_bench.nets_classic import (
     inverse_document_frequencies,
     sinusoids,
 )
+from slalom_bench.classifier import Classifier
+from slalom_bench.data import load_task
+from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.models.base import ModelOptions
 from slalom_bench.types import DataSource, Example, TaskData
 
 VOCABULARY = [f"w{i}" for i in range(80)]

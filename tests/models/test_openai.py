@@ -16,11 +16,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from slalom_bench.backends.closed_forms import bag_of_words
+from slalom_bench.backends.endpoint import EndpointError, RequestCap, checked_endpoint, parse_reply, retry_after
+from slalom_bench.backends.openai_backend import (
+    LabelMissing,
+    OpenAIBackend,
+    label_log_probabilities,
+    label_words,
+    messages,
+)
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import bag_of_words
-from slalom_bench.endpoint import EndpointError, RequestCap, checked_endpoint, parse_reply, retry_after
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.openai_backend import LabelMissing, OpenAIBackend, label_log_probabilities, label_words, messages
 from slalom_bench.types import Example, Sample
 
 KEY = "sk-test-0123456789-very-secret"

@@ -36,7 +36,7 @@ def make_checkpoint(directory: Path, architecture: str, classes: tuple[str, ...]
     """A small random classifier and its tokenizer, saved as transformers saves them."""
     import torch
 
-    from slalom_bench.hf_files import random_module
+    from slalom_bench.backends.hf_files import random_module
 
     tokenizer = train_tokenizer("bert" if "bert" in architecture else "gpt2", TEXTS * 3)
     with torch.random.fork_rng():
@@ -81,7 +81,7 @@ def test_log_odds_are_those_of_transformers_called_directly(
     import torch
     import transformers as hf
 
-    from slalom_bench import nets
+    from slalom_bench.backends import nets
 
     directory = checkpoints[architecture]
     found = answers(Classifier(models.load(f"hf:{directory}", task, QUIET)))

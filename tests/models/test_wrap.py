@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slalom_bench.callable_backend import PUNCTUATION, HashedWords, wrap
+from slalom_bench.backends.callable_backend import PUNCTUATION, HashedWords, wrap
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.testing import word_tokens
 from slalom_bench.types import Example
@@ -156,7 +156,7 @@ def test_word_ids_are_the_same_in_every_process_and_order() -> None:
     assert offsets.tolist()[0] == [0, 4]
     assert ids[1] == ids[4]
     code = (
-        "from slalom_bench.callable_backend import *; t = HashedWords(PUNCTUATION);"
+        "from slalom_bench.backends.callable_backend import *; t = HashedWords(PUNCTUATION);"
         "print(t.encode(\"It's fine, really fine!\")[0].tolist())"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from slalom_bench.backends.closed_forms import slalom_transformer
 from slalom_bench.classifier import Classifier
-from slalom_bench.closed_forms import slalom_transformer
 from slalom_bench.plan import Subject, make_plan
 from slalom_bench.progress import Reporter
 from slalom_bench.runner import Runner

@@ -12,11 +12,11 @@ import pytest
 from slalom_bench.commands.verify import verify_command
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.models import ModelOptions
+from slalom_bench.numerics.stats import average_seeds, rank
 from slalom_bench.reporting import verify
 from slalom_bench.reporting.collect import collect, submit
 from slalom_bench.reporting.schema import LARGEST_FILE, read_submission, spell, to_text
 from slalom_bench.results import read_run
-from slalom_bench.stats import average_seeds, rank
 
 FIDELITY = "strict-fidelity@1-"
 

@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from slalom_bench.backends.torch_backend import twin
 from slalom_bench.errors import Unsupported
-from slalom_bench.torch_backend import twin
 
 RULES = {"attn": (0.25, 0.5), "cp": (0.0, 1.0)}
 """What the gradients of queries and keys, and of values, are multiplied by."""

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slalom_bench.labels import Box, place, shorten, text_width
-from slalom_bench.shades import AGAINST, TOWARDS, Layer, columns, layers, strongest
-from slalom_bench.units import Reading, visible
+from slalom_bench.showing.labels import Box, place, shorten, text_width
+from slalom_bench.showing.shades import AGAINST, TOWARDS, Layer, columns, layers, strongest
+from slalom_bench.showing.units import Reading, visible
 
 if TYPE_CHECKING:
-    from slalom_bench.explaining import Explained, Result
+    from slalom_bench.showing.explaining import Explained, Result
     from slalom_bench.types import Explanation, Floats
 
 MEANINGS = {
@@ -30,7 +30,7 @@ def page(explained: Explained) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("slalom_bench"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("slalom_bench.showing"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )
     reading = explained.reading()

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from slalom_bench.backends.torch_backend import HFBackend, TorchBackend, pick_device
 from slalom_bench.errors import InvalidInput
 from slalom_bench.tokens import HFTokens, Tokens, WordTokens
-from slalom_bench.torch_backend import HFBackend, TorchBackend, pick_device
 
 if TYPE_CHECKING:
     from slalom_bench.models.base import ModelOptions
@@ -126,7 +126,7 @@ def random_module(
         return hf.BloomForSequenceClassification(hf.BloomConfig(
             hidden_size=width, n_layer=layers, n_head=4, hidden_dropout=dropout, attention_dropout=0.0, **decoder,
         ))
-    from slalom_bench.nets import MambaForSequenceClassification
+    from slalom_bench.backends.nets import MambaForSequenceClassification
 
     return MambaForSequenceClassification(hf.MambaConfig(
         hidden_size=width, num_hidden_layers=layers, state_size=8, **decoder,
@@ -140,7 +140,7 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
     """
     import transformers as hf
 
-    import slalom_bench.nets  # noqa: F401  (tells transformers of the Mamba classifier)
+    import slalom_bench.backends.nets  # noqa: F401  (tells transformers of the Mamba classifier)
 
     placement: dict[str, Any] = {"device_map": options.device_map} if options.device_map else {}
     shared: dict[str, Any] = {"revision": revision, "trust_remote_code": options.trust_remote_code}

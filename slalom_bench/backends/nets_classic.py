@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from slalom_bench.backends.torch_backend import TorchBackend
 from slalom_bench.errors import InvalidInput
-from slalom_bench.torch_backend import TorchBackend
 from slalom_bench.types import Ints
 
 ROWS = 128

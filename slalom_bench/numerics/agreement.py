@@ -9,7 +9,7 @@ import numpy as np
 
 from slalom_bench import undefined
 from slalom_bench.errors import InvalidInput
-from slalom_bench.stats import Summary, summarise
+from slalom_bench.numerics.stats import Summary, summarise
 from slalom_bench.types import Explanation, Floats, Score
 
 TOP = 10

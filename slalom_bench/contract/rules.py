@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from slalom_bench import contract_invariance as invariance
-from slalom_bench import contract_models as models
 from slalom_bench.context import generator
 from slalom_bench.contract import Subject
-from slalom_bench.contract_harness import (
+from slalom_bench.contract import invariance as invariance
+from slalom_bench.contract import models as models
+from slalom_bench.contract.harness import (
     BUDGET,
     LENGTH,
     Skip,

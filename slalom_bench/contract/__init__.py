@@ -111,8 +111,8 @@ def check(explainer: Any, rules: Iterable[str] | None = None) -> Report:
 
     `rules` limits it to some rules by name, for a quick look while developing.
     """
-    from slalom_bench.contract_harness import Skip, Violation
-    from slalom_bench.contract_rules import RULES
+    from slalom_bench.contract.harness import Skip, Violation
+    from slalom_bench.contract.rules import RULES
 
     chosen = list(RULES) if rules is None else list(rules)
     if unknown := sorted(set(chosen) - RULES.keys()):

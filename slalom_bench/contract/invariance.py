@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from slalom_bench.contract import Subject
-from slalom_bench.contract_harness import (
+from slalom_bench.contract.fingerprint import differences, fingerprint
+from slalom_bench.contract.harness import (
     Skip,
     Violation,
     distance,
@@ -22,7 +23,6 @@ from slalom_bench.contract_harness import (
     same_bits,
     text,
 )
-from slalom_bench.fingerprint import differences, fingerprint
 
 TOLERANCE = 1e-3
 """Batching changes answers in their last float32 bits (about 1e-6); fits may enlarge that, but not beyond this."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from slalom_bench.closed_forms import slalom_transformer
+from slalom_bench.backends.closed_forms import slalom_transformer
+from slalom_bench.backends.torch_backend import HFBackend, TorchBackend
 from slalom_bench.context import generator
 from slalom_bench.testing import random_backend, word_tokens
-from slalom_bench.torch_backend import HFBackend, TorchBackend
 from slalom_bench.types import Example
 
 WORDS = 60

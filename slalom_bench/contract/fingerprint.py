@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from slalom_bench.torch_backend import weights_hash
+from slalom_bench.backends.torch_backend import weights_hash
 
 HOOKS = (
     "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",

@@ -14,7 +14,7 @@ from slalom_bench.types import Floats, Ints, Sample
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
-    from slalom_bench.fits import SlalomFit
+    from slalom_bench.numerics.fits import SlalomFit
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def fit_global(
 
     Sequences of every length in the texts' own mixture: what tells values from importances is which tokens compete.
     """
-    from slalom_bench.fits import fit_slalom
+    from slalom_bench.numerics.fits import fit_slalom
 
     if not samples or budget < 1:
         raise InvalidInput(f"global SLALOM needs a text and a query at least, not {len(samples)} and {budget}")

@@ -11,11 +11,11 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from slalom_bench.shades import AGAINST, MUCH, TOWARDS, Layer, columns, layers, strongest
-from slalom_bench.units import Reading, visible
+from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, Layer, columns, layers, strongest
+from slalom_bench.showing.units import Reading, visible
 
 if TYPE_CHECKING:
-    from slalom_bench.explaining import Explained, Result
+    from slalom_bench.showing.explaining import Explained, Result
     from slalom_bench.types import Explanation, Floats
 
 HUES = {TOWARDS: (20, 100, 215), AGAINST: (205, 80, 5), MUCH: (120, 55, 195)}

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_bench.callable_backend import PUNCTUATION, CallableBackend, HashedWords, content_texts
-from slalom_bench.endpoint import Endpoint, Top, checked_endpoint
+from slalom_bench.backends.callable_backend import PUNCTUATION, CallableBackend, HashedWords, content_texts
+from slalom_bench.backends.endpoint import Endpoint, Top, checked_endpoint
 from slalom_bench.errors import InvalidInput
 from slalom_bench.types import Ints
 

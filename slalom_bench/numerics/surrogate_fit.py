@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.fits import SlalomFit, fit_slalom
-from slalom_bench.gam import Additive, features, fit_gam, fit_linear
+from slalom_bench.numerics.fits import SlalomFit, fit_slalom
+from slalom_bench.numerics.gam import Additive, features, fit_gam, fit_linear
 from slalom_bench.types import Example, Floats, Ints, TaskData
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from slalom_bench import registry
 from slalom_bench.context import generator
 from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
+from slalom_bench.showing.units import Reading, read
 from slalom_bench.specs import WITH_ARGUMENT, Ref
 from slalom_bench.splits import text_hash
 from slalom_bench.types import Cost, DataSource, Example, Explanation, Sample, TaskData
-from slalom_bench.units import Reading, read
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Backend, Classifier

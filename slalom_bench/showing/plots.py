@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.labels import Box, place, shorten
-from slalom_bench.shades import strongest
-from slalom_bench.units import Reading
+from slalom_bench.showing.labels import Box, place, shorten
+from slalom_bench.showing.shades import strongest
+from slalom_bench.showing.units import Reading
 
 if TYPE_CHECKING:
-    from slalom_bench.explaining import Explained
+    from slalom_bench.showing.explaining import Explained
     from slalom_bench.types import Explanation, Floats
 
 FORMATS = (".svg", ".png", ".pdf")

@@ -1,0 +1,1 @@
+"""The mathematics: fits, Shapley values, relevance propagation, statistics. Arrays in, arrays out."""

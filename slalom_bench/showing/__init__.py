@@ -1,0 +1,1 @@
+"""One explanation for a person: terminal, figure, page."""
