@@ -134,8 +134,8 @@ class ShiftTable:
         return cho_factor(gram, check_finite=False, overwrite_a=True)
 
     def _adjoint(self, x: Floats) -> Floats:
-        product = (self.features.T @ x.astype(np.float32)).astype(np.float64)
-        return self.sizes * product
+        # in double: the normal equations may be ill-conditioned, and would amplify the rounding of singles
+        return self.sizes * (self.features.T @ x)
 
     def _kernel(self, rows: slice) -> Floats:
         features, width = self.features[rows], np.sqrt(self.noise[rows])

@@ -68,9 +68,8 @@ def test_other_packages_register_through_entry_points(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[slalom_bench.explainers]\noutside = outside:Outside\n")
     script = "from slalom_bench import registry as r; e = r.get('explainer', 'outside'); print(e.version, e.origin)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={"PYTHONPATH": str(tmp_path)}
-    )
+    command, path = [sys.executable, "-c", script], {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=path)
     assert done.stdout.strip() == "3 outside:Outside"
 
 
@@ -81,7 +80,7 @@ def test_an_entry_point_cannot_take_a_name_that_is_taken(tmp_path):
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[slalom_bench.explainers]\nlime = outside:Lime\n")
     command = [sys.executable, "-m", "slalom_bench.cli", "list"]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(tmp_path)})
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
     assert done.returncode == 2
     assert "slalom_bench.explainers.lime" in done.stderr
     assert "outside:Lime" in done.stderr
