@@ -21,7 +21,7 @@ def submit_command(
 
       slalom-bench submit runs/imdb
 
-      slalom-bench submit runs/imdb --out /tmp/results
+      slalom-bench submit runs/imdb --out results
     """
     from slalom_bench.reporting.collect import submit
 
