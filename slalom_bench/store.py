@@ -151,11 +151,6 @@ class CellStore:
     def uncommit(self) -> None:
         (self.path / "done.json").unlink(missing_ok=True)
 
-    def complete(self, samples: list[str], metrics: list[str]) -> bool:
-        """Whether every row that the marker should stand for is really there."""
-        tables = [self.explanations, *(self.scores(metric) for metric in metrics)]
-        return (self.path / "done.json").exists() and all(table.rows.keys() >= set(samples) for table in tables)
-
 
 class RunStore:
     """A run directory, locked by one process at a time."""

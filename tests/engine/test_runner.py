@@ -74,7 +74,23 @@ def test_a_run_explains_and_scores_every_sample_and_a_second_call_computes_nothi
     second = go(tmp_path)
     assert (second.explained, second.scored, second.reused) == (0, 0, 8)
     assert files(tmp_path / "cells", "*") == before
-    assert all(store.complete([f"s{i}" for i in range(4)], store.metrics()) for store in RunStore(tmp_path).cells())
+    for store in RunStore(tmp_path).cells():
+        marker = json.loads((store.path / "done.json").read_text())
+        assert (marker["samples"], sorted(marker["metrics"])) == ([f"s{i}" for i in range(4)], store.metrics())
+
+
+def test_a_marker_without_its_rows_is_not_taken_for_a_whole_cell(tmp_path):
+    go(tmp_path)
+    before = files(tmp_path / "cells", "*")
+    torn = next((tmp_path / "cells").glob("*/scores/deletion*.jsonl"))
+    raw = torn.read_bytes()
+    torn.write_bytes(raw[: len(raw) // 2])
+    result = go(tmp_path)
+    assert result.explained == 0
+    assert 1 <= result.scored < 4
+    assert any("unfinished last row" in repair for repair in result.repairs)
+    after = files(tmp_path / "cells", "*")
+    assert {k: v for k, v in after.items() if "costs" not in k} == {k: v for k, v in before.items() if "costs" not in k}
 
 
 def test_more_samples_and_metrics_reuse_what_is_there(tmp_path):

@@ -136,18 +136,6 @@ def test_a_second_process_is_turned_away(tmp_path):
     assert after.strip() == "got in"
 
 
-def test_a_marker_without_its_rows_is_not_taken_for_a_whole_cell(tmp_path):
-    cell = RunStore(tmp_path).cell(IDENTITY)
-    for sample in ("a", "b"):
-        cell.explanations.append({"id": sample})
-        cell.scores("m@1").append({"id": sample, "values": {}, "undefined": {}})
-    cell.commit(["a", "b"], ["m@1"])
-    assert RunStore(tmp_path).cell(IDENTITY).complete(["a", "b"], ["m@1"])
-    raw = cell.scores("m@1").path.read_bytes()
-    cell.scores("m@1").path.write_bytes(raw[: len(raw) // 2 + 3])
-    assert not RunStore(tmp_path).cell(IDENTITY).complete(["a", "b"], ["m@1"])
-
-
 def test_a_cell_under_anothers_name_is_refused(tmp_path):
     store = RunStore(tmp_path)
     path = store.cell(IDENTITY).path
