@@ -20,17 +20,16 @@ def digest(sequence: Ints) -> bytes:
     return hashlib.blake2b(np.asarray(sequence, np.int64).tobytes(), digest_size=16).digest()
 
 
-def pack(lengths: Sequence[int], token_budget: int) -> Iterator[slice]:
-    """Cut sequences sorted by falling length into batches of at most `token_budget` padded tokens.
+def pack(lengths: Sequence[int], token_budget: int, *, pads: bool = True) -> Iterator[slice]:
+    """Cut sequences sorted by falling length into batches of at most `token_budget` tokens, padding included.
 
     A single sequence longer than the budget is a batch of its own.
     """
     start, real = 0, 0
     for i, length in enumerate(lengths):
-        longest = lengths[start]
-        padded = longest * (i - start + 1)
-        full = padded > token_budget
-        ragged = padded - (real + length) > PADDING_SHARE * padded and 4 * real >= token_budget
+        size = lengths[start] * (i - start + 1) if pads else real + length
+        full = size > token_budget
+        ragged = size - (real + length) > PADDING_SHARE * size and 4 * real >= token_budget
         if i > start and (full or ragged):
             yield slice(start, i)
             start, real = i, 0

@@ -15,6 +15,7 @@ from scipy.special import logsumexp
 from slalom_bench import perturb
 from slalom_bench.batching import QueryCache, digest, pack
 from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
+from slalom_bench.threads import one_algebra_thread
 from slalom_bench.tokens import Tokens, encode
 from slalom_bench.types import Bools, Cost, Example, Floats, Ints, Sample
 
@@ -46,6 +47,8 @@ class Backend(Protocol):
     device: str
     dtype: str
     token_budget: int
+    pads: bool
+    """Whether a batch is padded to its longest sequence."""
 
     def identity(self) -> str:
         """A hash of everything that shapes the answers: weights, configuration, tokenizer, dtype."""
@@ -178,7 +181,8 @@ class Classifier:
         self._budgets.append((cost, budget))
         start = time.perf_counter()
         try:
-            yield cost
+            with one_algebra_thread():
+                yield cost
         finally:
             cost.seconds = time.perf_counter() - start
             self._budgets.pop()
@@ -245,32 +249,32 @@ class Classifier:
             self._count(hits=len(keys), saved_seconds=seconds)
         else:
             before = self.total.model_seconds
-            answers = self._compute([self._whole(sequence) for sequence in sequences])
+            answers = self._compute(self._whole(sequences))
             if self._cache is not None:
                 self._cache.put_set(keys, answers, self.total.model_seconds - before)
         if self._cache is not None:
             self._cache.remember(keys, answers)
         return answers
 
-    def _whole(self, content: Ints) -> Ints:
-        """A content sequence inside the tokenizer's special-token template."""
-        prefix, suffix = self.tokens.prefix, self.tokens.suffix
-        length = len(prefix) + len(content) + len(suffix)
-        if not length:
+    def _whole(self, contents: Sequences) -> list[Ints]:
+        """Content sequences inside the tokenizer's special-token template."""
+        prefix, suffix = (np.array(part, np.int64) for part in (self.tokens.prefix, self.tokens.suffix))
+        around, lengths = len(prefix) + len(suffix), [len(content) for content in contents]
+        if not around + min(lengths):
             raise InvalidInput(f"an empty sequence: model {self.name} adds no special token; keep at least one token")
-        if self.backend.max_length is not None and length > self.backend.max_length:
+        if self.backend.max_length is not None and around + max(lengths) > self.backend.max_length:
             raise InvalidInput(
-                f"a sequence of {length} tokens, special ones included; model {self.name} takes "
+                f"a sequence of {around + max(lengths)} tokens, special ones included; model {self.name} takes "
                 f"{self.backend.max_length}: encode with max_tokens={self.max_content}"
             )
-        return np.concatenate([np.asarray(prefix, np.int64), content, np.asarray(suffix, np.int64)])
+        return [np.concatenate((prefix, content, suffix)) for content in contents]
 
     def _compute(self, sequences: list[Ints]) -> Floats:
         lengths = [len(sequence) for sequence in sequences]
         out = np.empty((len(sequences), len(self.class_names)))
         done = 0
         while done < len(sequences):
-            batch = next(pack(lengths[done:], self.token_budget))
+            batch = next(pack(lengths[done:], self.token_budget, pads=self.backend.pads))
             part = slice(done, done + batch.stop)
             start = time.perf_counter()
             try:
@@ -283,8 +287,9 @@ class Classifier:
             if not np.isfinite(logits).all():
                 raise InvalidInput(f"model {self.name} returned a logit that is not a finite number")
             out[part] = logits
-            real, padded = sum(lengths[part]), batch.stop * lengths[done]
-            self._count(forwards=batch.stop, batches=1, tokens=real, padding=padded - real)
+            real = sum(lengths[part])
+            padding = batch.stop * lengths[done] - real if self.backend.pads else 0
+            self._count(forwards=batch.stop, batches=1, tokens=real, padding=padding)
             done = part.stop
         return out
 
@@ -301,7 +306,7 @@ class Classifier:
     def embed(self, sample: Sample) -> torch.Tensor:
         """Word embeddings (length x width) of the sample inside its template; `content` says where it stands."""
         self.require("gradients")
-        return self.backend.embed(self._whole(sample.ids))
+        return self.backend.embed(*self._whole([sample.ids]))
 
     def log_odds_from_embeddings(self, words: torch.Tensor, through: Differentiable | None = None) -> torch.Tensor:
         """Differentiable log-odds (batch) of word embeddings (batch x length x width); one query per row.
@@ -360,7 +365,7 @@ class Classifier:
         """Attention maps (layers x heads x length x length), template included; one query."""
         self.require("attentions")
         self._ask(1)
-        whole = self._whole(sample.ids)
+        (whole,) = self._whole([sample.ids])
         start = time.perf_counter()
         maps = self.backend.attentions(whole)
         self._count(model_seconds=time.perf_counter() - start, forwards=1, batches=1, tokens=len(whole))
@@ -369,4 +374,4 @@ class Classifier:
     def read_position(self, sample: Sample) -> int:
         """The position, in the whole sequence, whose state is classified."""
         self.require("attentions")
-        return self.backend.read_position(len(self._whole(sample.ids)))
+        return self.backend.read_position(len(self._whole([sample.ids])[0]))

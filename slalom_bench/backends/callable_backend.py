@@ -120,6 +120,7 @@ class CallableBackend:
     device = "python"
     dtype = "float64"
     token_budget = 16384
+    pads = True
     max_length: int | None = None
 
     def __init__(

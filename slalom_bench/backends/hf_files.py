@@ -140,13 +140,13 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
     """
     import transformers as hf
 
-    import slalom_bench.backends.nets  # noqa: F401  (tells transformers of the Mamba classifier)
-
     placement: dict[str, Any] = {"device_map": options.device_map} if options.device_map else {}
     shared: dict[str, Any] = {"revision": revision, "trust_remote_code": options.trust_remote_code}
     try:
         with quiet():
             settings = hf.AutoConfig.from_pretrained(str(source), **shared, **config)
+            if settings.model_type == "mamba":
+                import slalom_bench.backends.nets  # noqa: F401  (tells transformers of the Mamba classifier)
             module, info = hf.AutoModelForSequenceClassification.from_pretrained(
                 str(source), config=settings, dtype=pick_dtype(options.dtype), use_safetensors=True,
                 output_loading_info=True, **shared, **placement,

@@ -74,6 +74,7 @@ class OpenAIBackend(CallableBackend):
 
     device = "remote"
     token_budget = 65536
+    pads = False
     """Texts of one call; `concurrency` of them are under way at a time."""
 
     def __init__(

@@ -143,11 +143,12 @@ def test_cache_is_bounded():
     assert sum(len(block) for block, _ in classifier._cache._sets.values()) == classifier._cache._held
 
 
-def test_counts_of_tokens_and_padding_by_hand():
-    classifier = Classifier(backend("bert"), token_budget=1000)
+@pytest.mark.parametrize(("architecture", "tokens", "padding"), [("bert", 5 + 3, 0), ("mamba", 3 + 1, 2)])
+def test_counts_of_tokens_and_padding_by_hand(architecture, tokens, padding):
+    classifier = Classifier(backend(architecture), token_budget=1000)
     with classifier.work() as cost:
         classifier.log_odds([ids(10, 11, 12), ids(13)])
-    assert (cost.tokens, cost.padding, cost.batches, cost.forwards) == (5 + 3, 2, 1, 2)
+    assert (cost.tokens, cost.padding, cost.batches, cost.forwards) == (tokens, padding, 1, 2)
     assert cost.seconds >= cost.model_seconds > 0
 
 
@@ -250,7 +251,7 @@ def test_the_model_is_never_changed(architecture):
         flags = [p.requires_grad for p in model.module.parameters()]
         return weights_hash(model.module), modules, flags, model.module.config.to_json_string(), real([whole]).tolist()
 
-    whole = classifier._whole(sample.ids)
+    (whole,) = classifier._whole([sample.ids])
     real = model.logits
     before = state()
     attn = model.module.config._attn_implementation
