@@ -1,8 +1,8 @@
 """SLALOM fits: minimise the true mean squared prediction error over values and importances, to convergence.
 
 F_i = sum_j c_ij w_j v_j / sum_j c_ij w_j with w = exp(s), for a matrix of token counts c (rows: sequences). Given s, v
-is a ridge least squares solution, so only s is searched (variable projection, Kaufman's form): with v eliminated from
-the Gauss-Newton equations, s makes damped steps until none would lower the objective by more than a relative `tol`.
+is a ridge least squares solution, so only s is searched (variable projection): with v eliminated from
+the Newton equations, s makes damped steps until none would lower the objective by more than a relative `tol`.
 
 A row of c is either short (SLALOM-eff) or the whole sample but for a few deletions (SLALOM-fidel). Both are a constant
 row plus a sparse one, so the normal equations cost a few operations per sequence, not U^2.
@@ -28,6 +28,8 @@ INTERPOLATING = 0.1
 """The least noise assumed, as a share of the targets' variance, where the fit could interpolate its sequences."""
 ANCHOR = 1e-4
 """The anchor's prior precision relative to a token's."""
+ROUNDING = 1e-13
+"""Damping, relative to the largest curvature, that only makes up for rounding."""
 COARSE = 1e-2
 """The tolerance while the noise level, and with it the ridge, is still being found."""
 
@@ -125,22 +127,34 @@ class Problem:
         residual = max(np.sqrt(at.mse), np.finfo(float).tiny)
         return tol + 1e3 * np.finfo(float).eps * float(np.abs(self.targets).max()) / float(residual)
 
-    def newton(self, at: Point) -> tuple[Floats, Floats]:
-        """Half the gradient of the objective in s, and the Gauss-Newton matrix with v eliminated."""
+    def newton(self, at: Point, *, exact: bool) -> tuple[Floats, Floats]:
+        """Half the gradient and half the Hessian of the objective in s, v eliminated; or Gauss and Newton's matrix.
+
+        The latter leaves out what is proportional to the errors r: sum of r_i times the second derivatives of F_i.
+        """
         from scipy.linalg import cho_solve
 
-        error = (at.predicted - self.targets) * (self.weights / at.total)[:, None]
-        pulled = at.w[:, None] * self.design.adjoint(np.hstack([error, error * at.predicted]))
-        outputs = at.v.shape[1]
-        gradient = (at.v * pulled[:, :outputs] - pulled[:, outputs:]).sum(axis=1) + self.ridge_s * at.s
+        error, outputs = at.predicted - self.targets, at.v.shape[1]
+        weighted = error * (self.weights / at.total)[:, None]
+        pulled = at.w[:, None] * self.design.adjoint(np.hstack([weighted, weighted * at.predicted]))
+        slope, lean = pulled[:, :outputs], at.v * pulled[:, :outputs] - pulled[:, outputs:]
+        gradient = lean.sum(axis=1) + self.ridge_s * at.s
+        scalars = np.stack([np.ones(len(error)), (at.predicted**2).sum(axis=1)], axis=1)
+        columns = [scalars, at.predicted]
+        if exact:
+            scalars[:, 1] += 2 * (error * at.predicted).sum(axis=1)
+            columns.append(error)
         share = (self.weights / at.total**2)[:, None]
-        squares = (at.predicted**2).sum(axis=1, keepdims=True)
-        grams = self.design.grams(share * np.hstack([np.ones_like(squares), squares, at.predicted]))
-        plain, square, *mixed = grams * np.multiply.outer(at.w, at.w)
-        matrix = square + np.diag(self.ridge_s)
-        for v, cross in zip(at.v.T, mixed, strict=True):
-            half = plain * v - cross
-            matrix += half * v[:, None] - cross * v
+        plain, matrix, *mixed = self.design.grams(share * np.hstack(columns)) * np.multiply.outer(at.w, at.w)
+        matrix[np.diag_indices_from(matrix)] += self.ridge_s + (lean.sum(axis=1) if exact else 0.0)
+        for k, v in enumerate(at.v.T):
+            half = plain * v - mixed[k]
+            matrix += half * v[:, None] - mixed[k] * v
+            if exact:
+                bent = mixed[outputs + k]
+                matrix -= bent * v + bent * v[:, None]
+                half -= bent
+                half[np.diag_indices_from(half)] += slope[:, k]
             matrix -= half.T @ cho_solve(at.factor, half, check_finite=False)
         return gradient, matrix
 
@@ -160,19 +174,27 @@ class Point:
 
 
 def minimise(problem: Problem, s: Floats, tol: float, max_iter: int) -> tuple[Point, int, bool]:
-    """Levenberg-Marquardt on s; converged once the undamped step promises less than tol * objective."""
-    at = problem.at(s)
-    damping = -1.0
+    """Damped Newton steps on s; converged once the undamped step promises less than tol * objective.
+
+    Gauss and Newton's matrix, damped from the start, leads from far away (`tol` of at least COARSE) and wherever the
+    Hessian is not positive definite; near the optimum the Hessian doubles the digits with each step.
+    """
+    at, fine = problem.at(s), tol < COARSE
+    damping = 0.0 if fine else -1.0
     for iteration in range(max_iter):
-        gradient, matrix = problem.newton(at)
+        gradient, matrix = problem.newton(at, exact=fine)
         scale = max(float(np.diag(matrix).max()), np.finfo(float).tiny)
-        enough = problem.resolution(at, tol) * at.objective
-        if gradient @ _damped(matrix, 1e-13 * scale, gradient) <= enough:
+        step = _solve(matrix, ROUNDING * scale, gradient)
+        if step is None:
+            gradient, matrix = problem.newton(at, exact=False)
+            step = _damped(matrix, ROUNDING * scale, gradient)
+        if gradient @ step <= problem.resolution(at, tol) * at.objective:
             return at, iteration, True
         damping, grow = (1e-3 * scale if damping < 0 else damping), 2.0
-        while True:
+        if damping:
             step = _damped(matrix, damping, gradient)
-            step *= min(1.0, LARGEST_STEP / float(np.abs(step).max()))
+        while True:
+            step = step * min(1.0, LARGEST_STEP / float(np.abs(step).max()))
             new = problem.at(at.s - step)
             ratio = (at.objective - new.objective) / float(2 * gradient @ step - step @ matrix @ step)
             if ratio > 1e-4:
@@ -180,20 +202,28 @@ def minimise(problem: Problem, s: Floats, tol: float, max_iter: int) -> tuple[Po
             if damping > 1e9 * scale:
                 return at, iteration, False
             damping, grow = max(damping, 1e-9 * scale) * grow, grow * 2
+            step = _damped(matrix, damping, gradient)
         at, damping = new, damping * max(0.1, 1 - (2 * ratio - 1) ** 3)
     return at, max_iter, False
 
 
-def _damped(matrix: Floats, damping: float, right: Floats) -> Floats:
-    """(matrix + damping I)^-1 right; rounding may leave the matrix slightly indefinite, then with more damping."""
+def _solve(matrix: Floats, damping: float, right: Floats) -> Floats | None:
+    """(matrix + damping I)^-1 right; None if that is not positive definite."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    while True:
-        try:
-            damped = matrix + damping * np.eye(len(matrix))
-            return cho_solve(cho_factor(damped, check_finite=False, overwrite_a=True), right, check_finite=False)
-        except LinAlgError:
-            damping *= 10
+    damped = matrix.copy()
+    damped[np.diag_indices_from(damped)] += damping
+    try:
+        return cho_solve(cho_factor(damped, check_finite=False, overwrite_a=True), right, check_finite=False)
+    except LinAlgError:
+        return None
+
+
+def _damped(matrix: Floats, damping: float, right: Floats) -> Floats:
+    """`_solve`, with more damping where rounding left the matrix slightly indefinite."""
+    while (solution := _solve(matrix, damping, right)) is None:
+        damping *= 10
+    return solution
 
 
 def fit_slalom(

@@ -85,7 +85,7 @@ class ShiftTable:
         none = self._indicators(np.zeros((1, n), np.bool_))
         self.features = self._indicators(removed) - none
         if singles:
-            self.features -= removed.astype(np.float32) @ (self._indicators(np.eye(n, dtype=np.bool_)) - none)
+            self.features -= product(removed.astype(np.float32), self._indicators(np.eye(n, dtype=np.bool_)) - none)
         else:
             self.features = np.hstack([self.features, -removed.astype(np.float32)])
             self.sizes = np.append(self.sizes, np.ones(n))
@@ -135,20 +135,26 @@ class ShiftTable:
 
     def _adjoint(self, x: Floats) -> Floats:
         # in double: the normal equations may be ill-conditioned, and would amplify the rounding of singles
-        return self.sizes * (self.features.T @ x)
+        return self.sizes * product(x, self.features.astype(np.float64))
 
     def _kernel(self, rows: slice) -> Floats:
         features, width = self.features[rows], np.sqrt(self.noise[rows])
-        product = (features * (self.sizes**2).astype(np.float32)) @ features.T
-        return product / np.multiply.outer(width, width)
+        return product(features * (self.sizes**2).astype(np.float32), features.T) / np.multiply.outer(width, width)
 
     def _gram(self) -> Floats:
         """By noise level: the integer products stay exact in fast single precision, the weights in double."""
         gram = np.zeros((self.features.shape[1],) * 2)
         for noise in np.unique(self.noise):
             part = self.features[self.noise == noise]
-            gram += (part.T @ part) / noise
+            gram += product(part.T, part) / noise
         return gram * np.multiply.outer(self.sizes, self.sizes)
+
+
+def product(left: NDArray, right: NDArray) -> NDArray:
+    """A large matrix product on all cores: by torch, whose threads are there anyway."""
+    import torch
+
+    return (torch.from_numpy(left) @ torch.from_numpy(right)).numpy()
 
 
 def choose_ridge(kernel: Floats, target: Floats) -> tuple[float, float, float]:
