@@ -37,7 +37,7 @@ class LeaveOneOut:
         )
 
 
-@explainer("linear-deletion", version=1, needs={"queries"}, stochastic=True, family="additive")
+@explainer("linear-deletion", version=2, needs={"queries"}, stochastic=True, family="additive")
 class LinearDeletion:
     """Least squares of F on deletion indicators, with the masks of slalom-fidel: the in-distribution additive baseline.
 
@@ -50,16 +50,17 @@ class LinearDeletion:
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         additive.require_budget("linear-deletion", budget, 2, "a slope and an intercept")
-        keep = perturb.small_deletions(len(sample), budget, rng, self.largest)
+        keep, shares = perturb.small_deletions(len(sample), budget, rng, self.largest)
         outputs = classifier.masked_log_odds(sample, keep)
         feature = additive.features(sample, self.tie)
         kept = keep.astype(np.float64) @ np.eye(feature.max() + 1)[feature]
-        centre, mean = kept.mean(axis=0), float(outputs.mean())
-        weights, rank = additive.least_squares(kept - centre, outputs - mean)
+        shares /= shares.sum()
+        centre, mean = shares @ kept, float(shares @ outputs)
+        weights, rank = additive.least_squares(kept - centre, outputs - mean, shares)
         residuals = outputs - mean - (kept - centre) @ weights
         scores = weights[feature]
         return Explanation(
             {"attribution": scores}, "attribution", classifier.target,
             surrogate=LinearSurrogate(scores, mean - float(centre @ weights)),
-            diagnostics={"mse": float(np.mean(residuals**2)), "rank": rank, "features": len(weights)},
+            diagnostics={"mse": float(shares @ residuals**2), "rank": rank, "features": len(weights)},
         )

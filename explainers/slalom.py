@@ -90,14 +90,17 @@ def spread(fit: SlalomFit, parts: Features) -> SlalomSurrogate:
 
 
 def short_sequences(parts: Features, count: int, length: int, rng: np.random.Generator) -> tuple[list[Ints], Floats]:
-    """Sequences of `length` features drawn uniformly with replacement, and their counts (SLALOM-eff's samples)."""
-    drawn = rng.integers(0, len(parts), size=(count, length))
+    """Sequences of `length` features drawn uniformly with replacement, and their counts (SLALOM-eff's samples).
+
+    Each place in the sequence is dealt from decks of its own, so that all features come about equally often.
+    """
+    drawn = np.hstack([perturb.dealt(len(parts), count, 1, rng) for _ in range(length)])
     cells = (np.arange(count)[:, None] * len(parts) + drawn).ravel()
     counts = np.bincount(cells, minlength=count * len(parts)).reshape(count, len(parts))
     return list(parts.ids[drawn]), counts.astype(np.float64)
 
 
-@explainer("slalom-eff", version=1, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-eff", version=2, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomEff:
     """SLALOM fitted to `budget` short random sequences of the sample's tokens (algorithm 1, n = 2)."""
 
@@ -119,7 +122,7 @@ class SlalomEff:
         return explanation(spread(fit, parts), classifier, {**fit.diagnostics(), "features": len(parts)})
 
 
-@explainer("slalom-fidel", version=1, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-fidel", version=2, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomFidel:
     """SLALOM fitted to `budget` deletions of 0 to 5 random positions (algorithm 2), true prediction error minimised."""
 
@@ -132,14 +135,15 @@ class SlalomFidel:
         from slalom_bench.numerics.fits import fit_slalom
 
         need(budget, 1, "each is one random deletion")
-        keep = perturb.small_deletions(len(sample), budget, rng)
+        keep, weights = perturb.small_deletions(len(sample), budget, rng)
         parts = features(sample, self.tie)
         outputs = classifier.masked_log_odds(sample, keep)
-        fit = fit_slalom(parts.counts(keep), outputs, prior_value=deletion_prior(keep, outputs), prior_importance=1.0)
+        prior = deletion_prior(keep, outputs - np.average(outputs, weights=weights))
+        fit = fit_slalom(parts.counts(keep), outputs, weights=weights, prior_value=prior, prior_importance=1.0)
         return explanation(spread(fit, parts), classifier, {**fit.diagnostics(), "features": len(parts)})
 
 
-def deletion_prior(keep: Bools, outputs: Floats) -> float:
+def deletion_prior(keep: Bools, centred: Floats) -> float:
     """The variance of v that deletions suggest: n^2 times that of additive effects, found by marginal likelihood.
 
     A token has a share of about 1/n, so that deleting it changes F by (F - v) / n.
@@ -147,7 +151,7 @@ def deletion_prior(keep: Bools, outputs: Floats) -> float:
     from slalom_bench.numerics.shifts import PILOT, choose_ridge
 
     removed = (~keep[:PILOT]).astype(np.float64)
-    return keep.shape[1] ** 2 * choose_ridge(removed @ removed.T, outputs[:PILOT] - outputs.mean())[1]
+    return keep.shape[1] ** 2 * choose_ridge(removed @ removed.T, centred[:PILOT])[1]
 
 
 @explainer("slalom-exact", version=1, needs={"queries"}, stochastic=False, family="slalom")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
 
 
-@explainer("slalom-multiclass", version=1, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-multiclass", version=2, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomMulticlass:
     """One importance and a value per class, fitted to all centred logits at once (appendix C.1).
 
@@ -38,13 +38,14 @@ class SlalomMulticlass:
         parts = features(sample, self.tie)
         if self.samples == "eff":
             sequences, counts = short_sequences(parts, budget, self.length, rng)
+            weights = np.ones(len(counts))
         elif self.samples == "fidel":
-            keep = perturb.small_deletions(len(sample), budget, rng)
+            keep, weights = perturb.small_deletions(len(sample), budget, rng)
             sequences, counts = classifier.mask(sample, keep), parts.counts(keep)
         else:
             raise InvalidInput(f"samples must be eff or fidel, not {self.samples!r}")
         logits = classifier.logits(sequences)
-        fit = fit_slalom(counts, logits - logits.mean(axis=1, keepdims=True))
+        fit = fit_slalom(counts, logits - logits.mean(axis=1, keepdims=True), weights=weights)
         values = fit.value - fit.value.mean(axis=1, keepdims=True)  # exact up to rounding: the fit is linear in targets
         surrogate = MulticlassSlalom(values[parts.of], fit.importance[parts.of], classifier.target)
         scores = slalom_scores(SlalomSurrogate(surrogate.value, surrogate.importance))

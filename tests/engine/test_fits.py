@@ -30,7 +30,7 @@ def pairs(u: int, m: int, seed: int) -> np.ndarray:
 def deletions(u: int, n: int, m: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     ids = np.concatenate([np.arange(u), rng.integers(0, u, n - u)])
-    return perturb.small_deletions(n, m, rng) @ (ids[:, None] == np.arange(u)).astype(float)
+    return perturb.small_deletions(n, m, rng)[0] @ (ids[:, None] == np.arange(u)).astype(float)
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])

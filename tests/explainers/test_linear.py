@@ -64,9 +64,9 @@ def test_linear_deletion_solves_least_squares_on_the_masks_of_slalom_fidel():
     classifier = Classifier(random_backend("bert"))
     sample = Sample("a", np.random.default_rng(3).integers(5, 60, 20))
     result, _ = explain(LinearDeletion(), classifier, sample, 300, seed=7)
-    keep = perturb.small_deletions(20, 300, np.random.default_rng(7))
-    design = np.hstack([np.ones((300, 1)), ~keep])
-    truth = np.linalg.lstsq(design, classifier.masked_log_odds(sample, keep), rcond=None)[0]
+    keep, weights = perturb.small_deletions(20, 300, np.random.default_rng(7))
+    design = np.hstack([np.ones((300, 1)), ~keep]) * np.sqrt(weights)[:, None]
+    truth = np.linalg.lstsq(design, np.sqrt(weights) * classifier.masked_log_odds(sample, keep), rcond=None)[0]
     np.testing.assert_allclose(result.scores["attribution"], -truth[1:], atol=1e-8)
     assert result.surrogate.predict(np.ones((1, 20), np.bool_)) == pytest.approx(truth[0])
 
@@ -75,10 +75,11 @@ def test_too_few_rows_give_the_least_norm_solution_and_say_so():
     classifier = Classifier(random_backend("bert"))
     sample = Sample("a", np.random.default_rng(3).integers(5, 60, 40))
     result, _ = explain(LinearDeletion(), classifier, sample, 15, seed=7)
-    keep = perturb.small_deletions(40, 15, np.random.default_rng(7))
+    keep, weights = perturb.small_deletions(40, 15, np.random.default_rng(7))
     outputs = classifier.masked_log_odds(sample, keep)
-    centred = keep - keep.mean(axis=0)
-    truth = np.linalg.lstsq(centred, outputs - outputs.mean(), rcond=1e-9)[0]
+    root, share = np.sqrt(weights), weights / weights.sum()
+    centred = root[:, None] * (keep - share @ keep)
+    truth = np.linalg.lstsq(centred, root * (outputs - share @ outputs), rcond=1e-9)[0]
     np.testing.assert_allclose(result.scores["attribution"], truth, atol=1e-8)
     assert result.diagnostics["rank"] < result.diagnostics["features"] == 40
     np.testing.assert_allclose(result.scores["attribution"][keep.all(axis=0)], 0, atol=1e-12)
