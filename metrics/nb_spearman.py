@@ -9,6 +9,7 @@ import numpy as np
 from slalom_bench import undefined
 from slalom_bench.numerics.agreement import spearman
 from slalom_bench.registry import metric
+from slalom_bench.tokens import encode_all
 from slalom_bench.types import Explanation, Floats, Ints, Sample, Score
 
 if TYPE_CHECKING:
@@ -55,12 +56,13 @@ class NaiveBayesSpearman:
 def class_counts(classifier: Classifier, context: Context, documents: int | None) -> tuple[Ints, Floats]:
     """Token ids (sorted) and how often each occurs in every class (ids x classes), in the model's own tokens."""
     texts = [example for example in context.task.train if example.label is not None][:documents]
-    encoded = [classifier.tokens.encode(example.text)[0] for example in texts]
+    encoded = encode_all(classifier.tokens, [example.text for example in texts])
     labels = np.repeat([example.label for example in texts], [len(ids) for ids in encoded]).astype(np.int64)
-    ids, inverse = np.unique(np.concatenate([*encoded, np.empty(0, np.int64)]), return_inverse=True)
-    counts = np.zeros((len(ids), len(classifier.class_names)))
-    np.add.at(counts, (inverse, labels), 1.0)
-    return ids, counts
+    classes, flat = len(classifier.class_names), np.concatenate([*encoded, np.zeros(0, np.int64)])
+    counts = np.bincount(flat * classes + labels, minlength=classes)
+    counts = np.append(counts, np.zeros(-len(counts) % classes)).reshape(-1, classes)
+    ids = np.flatnonzero(counts.any(axis=1))
+    return ids, counts[ids]
 
 
 def naive_bayes_weights(counts: Floats, target: int, alpha: float, normalise: bool) -> Floats | None:

@@ -10,7 +10,7 @@ from slalom_bench import registry
 from slalom_bench.protocols import build_explainer
 from slalom_bench.specs import Ref, Suite, short_hash
 from slalom_bench.store import SCHEMA
-from slalom_bench.types import Example, TaskData
+from slalom_bench.types import Example, Sample, TaskData
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
@@ -27,6 +27,14 @@ class Subject:
     classifier: Classifier
     examples: tuple[Example, ...]
     note: str = ""
+    _samples: dict[tuple[str, int | None], Sample] = field(default_factory=dict, repr=False, compare=False)
+
+    def sample(self, example: Example, max_tokens: int | None) -> Sample:
+        """An example in this model's tokens, encoded once."""
+        key = (example.id, max_tokens)
+        if key not in self._samples:
+            self._samples[key] = self.classifier.encode(example, max_tokens)
+        return self._samples[key]
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ class Runner:
                 if example.id in rows.rows:
                     continue
                 try:
-                    sample = cell.subject.classifier.encode(example, cell.identity["max_tokens"])
+                    sample = cell.subject.sample(example, cell.identity["max_tokens"])
                 except InvalidInput:
                     continue
                 rows.append({
@@ -237,11 +237,11 @@ class CellWork:
             explained = 1
         if row is None:
             return 0, 0
-        for use, metric in self.metrics:
-            rows = self.store.scores(use.label)
-            if example.id not in rows.rows:
-                rows.append({"id": example.id, **self._score(use, metric, example, row)})
-                scored += 1
+        missing = [part for part in self.metrics if example.id not in self.store.scores(part[0].label).rows]
+        stored = read_explanation(row) if missing else {}
+        for use, metric in missing:
+            self.store.scores(use.label).append({"id": example.id, **self._score(use, metric, example, stored)})
+            scored += 1
         return explained, scored
 
     def _explain(self, example: Example) -> dict[str, Any]:
@@ -264,16 +264,17 @@ class CellWork:
         self.store.explanations.append(row)
         return row
 
-    def _score(self, use: MetricUse, metric: Any, example: Example, row: dict[str, Any]) -> dict[str, Any]:
-        if "error" in row:
-            return {**Score().to_dict(), "error": {"type": "NotExplained", "message": row["error"]["message"]}}
+    def _score(
+        self, use: MetricUse, metric: Any, example: Example, stored: Explanation | dict[str, str]
+    ) -> dict[str, Any]:
+        if isinstance(stored, dict):
+            return {**Score().to_dict(), "error": stored}
         classifier = self.cell.subject.classifier
         cost = Cost()
         try:
-            explanation = Explanation.from_dict(row["explanation"])
-            view = classifier.targeting(explanation.target)
+            view = classifier.targeting(stored.target)
             with view.work() as cost:
-                score: Score = metric.score(view, self._encode(example), explanation, self.context)
+                score: Score = metric.score(view, self._encode(example), stored, self.context)
             out = score.to_dict()
         except Exception as error:
             out = {**Score().to_dict(), "error": describe(error)}
@@ -281,7 +282,17 @@ class CellWork:
         return out
 
     def _encode(self, example: Example) -> Sample:
-        return self.cell.subject.classifier.encode(example, self.cell.identity["max_tokens"])
+        return self.cell.subject.sample(example, self.cell.identity["max_tokens"])
+
+
+def read_explanation(row: dict[str, Any]) -> Explanation | dict[str, str]:
+    """The explanation of a row, or why there is none to score."""
+    if "error" in row:
+        return {"type": "NotExplained", "message": row["error"]["message"]}
+    try:
+        return Explanation.from_dict(row["explanation"])
+    except Exception as error:
+        return describe(error)
 
 
 def describe(error: Exception) -> dict[str, str]:

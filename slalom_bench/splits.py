@@ -25,7 +25,11 @@ def text_hash(text: str) -> str:
 
 def is_held_out(text: str) -> bool:
     """Whether the hash split keeps a training text for evaluation: about one in five, the same everywhere."""
-    return int(text_hash(text)[:8], 16) % 5 == 0
+    return _held_out(text_hash(text))
+
+
+def _held_out(digest: str) -> bool:
+    return int(digest[:8], 16) % 5 == 0
 
 
 def distinct(texts: Iterable[tuple[str, int]]) -> dict[str, Example]:
@@ -62,8 +66,8 @@ def split_texts(
     train = distinct(labelled(rows["train"], class_names, f"{task} train"))
     repeated = len(rows["train"]) - len(train)
     if split == "hash" or "test" not in rows:
-        evaluation = tuple(example for example in train.values() if is_held_out(example.text))
-        training = tuple(example for example in train.values() if not is_held_out(example.text))
+        evaluation = tuple(example for digest, example in train.items() if _held_out(digest))
+        training = tuple(example for digest, example in train.items() if not _held_out(digest))
         return evaluation, training, (
             f"training texts only, split by a hash of the text into {len(training)} for training and "
             f"{len(evaluation)} for evaluation; dropped: {repeated} repeated texts"

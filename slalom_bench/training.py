@@ -15,13 +15,13 @@ import numpy as np
 
 from slalom_bench.errors import InvalidInput
 from slalom_bench.splits import text_hash
+from slalom_bench.tokens import Tokens, encode_all
 from slalom_bench.types import Example, Ints
 
 if TYPE_CHECKING:
     import torch
 
     from slalom_bench.backends.torch_backend import TorchBackend
-    from slalom_bench.tokens import Tokens
     from slalom_bench.training_state import Report
 
 VERSION = 1
@@ -88,22 +88,12 @@ def silent(text: str) -> None:
 # ---- data ----
 
 
-def encode_all(tokens: Tokens, texts: Sequence[str], limit: int) -> list[Ints]:
-    """Content ids of many texts, cut to `limit`; transformers tokenizers take them in one call."""
-    from slalom_bench.tokens import HFTokens
-
-    if isinstance(tokens, HFTokens):
-        rows = tokens.tokenizer(list(texts), add_special_tokens=False, verbose=False)["input_ids"]
-        return [np.asarray(row[:limit], np.int64) for row in rows]
-    return [tokens.encode(text)[0][:limit] for text in texts]
-
-
 def labelled(tokens: Tokens, examples: Sequence[Example], limit: int) -> Labelled:
     """Examples in a model's tokens; every one needs a label."""
     for example in examples:
         if example.label is None:
             raise InvalidInput(f"example {example.id} has no label; training and accuracy need one")
-    sequences = encode_all(tokens, [example.text for example in examples], limit)
+    sequences = [ids[:limit] for ids in encode_all(tokens, [example.text for example in examples])]
     kept = [i for i, sequence in enumerate(sequences) if len(sequence)]
     labels = np.array([examples[i].label for i in kept], np.int64)
     return Labelled([sequences[i] for i in kept], labels)
