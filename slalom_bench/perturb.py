@@ -54,9 +54,9 @@ def dealt(n: int, hands: int, size: int, rng: np.random.Generator) -> Ints:
 def small_deletions(n: int, count: int, rng: np.random.Generator, largest: int = 5) -> tuple[Bools, Floats]:
     """Keep-masks for k ~ Uniform{0..largest} deleted positions (SLALOM-fidel's samples, Algorithm 2), and weights.
 
-    The law is Algorithm 2's, its chance reduced: each k has its share of the `count` masks, positions are dealt, and the
-    full input, which a sixth of independent draws would repeat, comes first and once, weighted for the rest. At least
-    one position is kept. Explainers that draw from here with one seed fit the same masks.
+    The law is Algorithm 2's with less chance in it: each k has its share of the `count` masks, positions are dealt, and
+    the full input, which a sixth of independent draws would repeat, comes first and once, weighted for the rest. At
+    least one position is kept. Explainers that draw from here with one seed fit the same masks.
     """
     largest = min(largest, n - 1)
     if largest < 1 or count < 2:

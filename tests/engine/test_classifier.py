@@ -333,3 +333,18 @@ def test_the_model_time_of_known_answers_is_told():
         classifier.masked_log_odds(sample, keep)
     assert first.saved_seconds == 0 < first.model_seconds
     assert (second.model_seconds, second.saved_seconds) == (0, pytest.approx(first.model_seconds))
+
+
+def test_numpy_has_one_thread_inside_a_piece_of_work_and_its_own_again_after_it():
+    import scipy.linalg  # noqa: F401
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    classifier = Classifier(backend("bert"))
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with classifier.work(), classifier.work():
+            assert set(threads()) == {1}
+        assert threads() == before

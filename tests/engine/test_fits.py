@@ -8,7 +8,7 @@ import pytest
 from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics import fits
-from slalom_bench.numerics.fits import Design, fit_slalom
+from slalom_bench.numerics.fits import Design, Problem, fit_slalom
 
 
 def slalom(counts: np.ndarray, s: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -155,3 +155,33 @@ def test_bad_input_is_named() -> None:
         fit_slalom(np.ones((3, 2)), np.ones(4))
     with pytest.raises(InvalidInput, match="empty sequence"):
         fit_slalom(np.array([[1, 0], [0, 0]]), np.ones(2))
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_gradient_and_hessian_are_those_of_the_objective(outputs: int) -> None:
+    """Against central differences of the objective, at a point with large errors (where Gauss and Newton's is off)."""
+    rng = np.random.default_rng(5)
+    counts = pairs(6, 60, 3).astype(float)
+    problem = Problem(
+        Design(counts), rng.normal(size=(60, outputs)), np.full(60, 1 / 60), np.full(6, 0.02), np.full(6, 0.03)
+    )
+    s, step = rng.normal(size=6), 1e-4
+    gradient, hessian = problem.newton(problem.at(s), exact=True)
+    shifts = step * np.eye(6)
+    slopes = [(problem.at(s + d).objective - problem.at(s - d).objective) / (2 * step) for d in shifts]
+    np.testing.assert_allclose(2 * gradient, slopes, atol=1e-6)
+    def slope(at):
+        return problem.newton(problem.at(at), exact=True)[0]
+
+    bends = [(slope(s + d) - slope(s - d)) / (2 * step) for d in shifts]
+    np.testing.assert_allclose(hessian, bends, atol=1e-6)
+    assert abs(problem.newton(problem.at(s), exact=False)[1] - hessian).max() > 1e-3
+
+
+def test_a_noisy_fit_converges_in_a_few_steps() -> None:
+    s, v = truth(40, 1, 1.0)
+    counts = pairs(40, 800, 2)
+    noisy = slalom(counts, s, v) + np.random.default_rng(0).normal(size=800)
+    fit = fit_slalom(counts, noisy)
+    assert fit.converged
+    assert fit.iterations <= 15

@@ -74,9 +74,13 @@ def test_gradients(architecture):
 def test_the_table_holds_each_pair_of_token_and_position_once(monkeypatch):
     model = backend("bert")
     assert model._lean is not None
-    seen = []
-    embed = model._lean.parts.embed
-    monkeypatch.setattr(model._lean.parts, "embed", lambda words, places: seen.append(len(words)) or embed(words, places))
+    seen, embed = [], model._lean.parts.embed
+
+    def watched(words, places):
+        seen.append(len(words))
+        return embed(words, places)
+
+    monkeypatch.setattr(model._lean.parts, "embed", watched)
     text = np.arange(10, 30)
     model.logits([np.delete(text, i) for i in range(20)])
     assert seen == [19 + 19]  # 19 tokens where they were, 19 one place earlier

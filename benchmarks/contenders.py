@@ -1,0 +1,109 @@
+"""The pairs that are timed side by side: for each row of the table ours and the peer, ready to be called."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import peers
+import torch
+from subjects import Subject, subject
+
+from slalom_bench.classifier import Classifier
+from slalom_bench.context import generator
+from slalom_bench.explainers.kernel_shap import coalitions
+from slalom_bench.explainers.lime import lime_masks
+from slalom_bench.perturb import small_deletions
+from slalom_bench.types import Bools
+
+STEPS = 50
+MIXED = {"mini-bert": 5000, "bert-768": 1000}
+"""Mixed-length deletions of the handle row; on the wide model a fifth of them say the same."""
+
+Pair = dict[str, Callable[[], Any]]
+
+
+@cache
+def pairs(model: str) -> dict[str, Pair]:
+    """Row to {"ours", "peer"}; the handle row has the handle with the model's own pass as a third."""
+    one = subject(model)
+    predictor = peers.Predictor(one.backend, one.sample).tuned(lime_masks(len(one.sample), 64, True, generator(1)))
+    batch = tuned_captum(one)
+    keep = mixed(model)
+    return {
+        "slalom-eff": {
+            "ours": lambda: one.explain("slalom-eff", 5000),
+            "peer": lambda: peers.slalom_eff(one.backend, one.sample, 5000),
+        },
+        "slalom-fidel": {
+            "ours": lambda: one.explain("slalom-fidel", 1000),
+            "peer": lambda: peers.slalom_fidel(one.backend, one.sample, 1000),
+        },
+        "lime": {"ours": lambda: one.explain("lime", 1000), "peer": lambda: peers.lime(predictor, 1000)},
+        "kernel-shap": {
+            "ours": lambda: one.explain("kernel-shap", 1000), "peer": lambda: peers.kernel_shap(predictor, 1000)
+        },
+        "integrated-gradients": {
+            "ours": lambda: one.explain("integrated-gradients", STEPS + 2),
+            "peer": lambda: peers.integrated_gradients(one.backend, one.sample, STEPS, batch),
+        },
+        "handle": {
+            "ours": lambda: one.handle().masked_log_odds(one.sample, keep),
+            "peer": ideal(one, keep),
+            "own pass": lambda: Classifier(one.plain()).masked_log_odds(one.sample, keep),
+        },
+    }
+
+
+def mixed(model: str) -> Bools:
+    """The handle row's masks: lengths from nothing to the whole text."""
+    return lime_masks(len(subject(model).sample), MIXED[model], True, generator(2))
+
+
+def tuned_captum(one: Subject) -> int:
+    """captum's fastest internal batch size here."""
+    seconds = {}
+    for batch in (2, 4, 8, 16, 50):
+        start = time.perf_counter()
+        peers.integrated_gradients(one.backend, one.sample, STEPS, batch)
+        seconds[batch] = time.perf_counter() - start
+    return min(seconds, key=lambda batch: seconds[batch])
+
+
+def ideal(one: Subject, keep: Bools) -> Callable[[], None]:
+    """The model's own pass over as many real tokens, all sequences equally long, in the best of three batch sizes."""
+    tokens = one.backend.tokens
+    around = len(tokens.prefix) + len(tokens.suffix)
+    length = round(float(keep.sum(axis=1).mean())) + around
+    count = round((keep.sum() + around * len(keep)) / length)
+    ids = torch.from_numpy(np.resize(one.sample.ids, (count, length)))
+
+    def run(rows: int, ids: torch.Tensor = ids) -> None:
+        with torch.inference_mode():
+            for part in ids.split(rows):
+                one.backend.module(input_ids=part, attention_mask=None)
+
+    seconds = {}
+    for rows in (1024 // length, 2048 // length, 4096 // length):
+        start = time.perf_counter()
+        run(rows, ids[:100])
+        seconds[rows] = time.perf_counter() - start
+    best = min(seconds, key=lambda rows: seconds[rows])
+    return lambda: run(best)
+
+
+def lengths(model: str, row: str) -> np.ndarray:
+    """How long the sequences of a row's query set are: for the arithmetic that the model's own pass would take."""
+    n = len(subject(model).sample)
+    if row == "slalom-fidel":
+        kept = small_deletions(n, 1000, generator(0))[0].sum(axis=1)
+    elif row == "lime":
+        kept = lime_masks(n, 1000, True, generator(0)).sum(axis=1)
+    elif row == "kernel-shap":
+        kept = coalitions(n, 998, generator(0))[0].sum(axis=1)
+    else:
+        kept = np.full(5000, 2)
+    return kept + 2.0

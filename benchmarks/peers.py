@@ -1,0 +1,142 @@
+"""The packages we are measured against, called as their users call them, on the same model, text and budget.
+
+Where a package leaves a choice (the batch of its predict function), it gets the one that is fastest here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from slalom_bench.backends.torch_backend import HFBackend, pad_batch
+from slalom_bench.types import Bools, Floats, Ints, Sample
+
+BATCHES = (8, 16, 32, 64)
+
+
+class Predictor:
+    """What a user writes for a package that wants a function: batches in the order given, padded, without gradients."""
+
+    def __init__(self, backend: HFBackend, sample: Sample, batch: int = 16) -> None:
+        self.backend, self.ids, self.batch = backend, sample.ids, batch
+
+    def log_odds(self, sequences: Sequence[Ints]) -> Floats:
+        tokens, module = self.backend.tokens, self.backend.module
+        whole = [np.concatenate([tokens.prefix, ids, tokens.suffix]).astype(np.int64) for ids in sequences]
+        out = []
+        for start in range(0, len(whole), self.batch):
+            ids, mask = pad_batch(whole[start : start + self.batch], tokens.pad_id)
+            with torch.no_grad():
+                logits = module(input_ids=torch.from_numpy(ids), attention_mask=torch.from_numpy(mask)).logits
+            out.append((logits[:, 1] - logits[:, 0]).double().numpy())
+        return np.concatenate(out)
+
+    def masked(self, keep: Bools) -> Floats:
+        return self.log_odds([self.ids[row] for row in np.asarray(keep, np.bool_)])
+
+    def tuned(self, keep: Bools) -> Predictor:
+        """With the batch size that answers these masks fastest."""
+        seconds = {}
+        for self.batch in BATCHES:
+            start = time.perf_counter()
+            self.masked(keep)
+            seconds[self.batch] = time.perf_counter() - start
+        self.batch = min(seconds, key=lambda batch: seconds[batch])
+        return self
+
+
+def lime(predictor: Predictor, budget: int) -> Any:
+    """LimeTextExplainer on a text of one word a position; the function turns words into ids without a tokenizer."""
+    from lime.lime_text import LimeTextExplainer
+
+    def probabilities(texts: list[str]) -> Floats:
+        kept = [[int(number) for number in re.findall(r"\d+", text)] for text in texts]
+        p = 1 / (1 + np.exp(-predictor.log_odds([predictor.ids[places] for places in kept])))
+        return np.stack([1 - p, p], axis=1)
+
+    text = " ".join(f"w{i}" for i in range(len(predictor.ids)))
+    explainer = LimeTextExplainer(random_state=0)
+    return explainer.explain_instance(text, probabilities, num_features=len(predictor.ids), num_samples=budget)
+
+
+def kernel_shap(predictor: Predictor, budget: int) -> Any:
+    """shap.KernelExplainer with the empty text as background and no feature selection."""
+    import shap
+
+    n = len(predictor.ids)
+    with contextlib.redirect_stderr(io.StringIO()):
+        explainer = shap.KernelExplainer(predictor.masked, np.zeros((1, n)))
+        return explainer.shap_values(np.ones(n), nsamples=budget, l1_reg=0, silent=True)
+
+
+def integrated_gradients(backend: HFBackend, sample: Sample, steps: int, batch: int) -> Any:
+    """captum on the model itself, zero baseline between the special tokens."""
+    from captum.attr import IntegratedGradients
+
+    tokens, module = backend.tokens, backend.module
+    whole = torch.tensor([[*tokens.prefix, *sample.ids, *tokens.suffix]])
+    words = module.get_input_embeddings()(whole).detach()  # type: ignore[operator]
+    origin = words.clone()
+    origin[:, len(tokens.prefix) : words.shape[1] - len(tokens.suffix)] = 0.0
+
+    def forward(embeddings: torch.Tensor) -> torch.Tensor:
+        logits = module(inputs_embeds=embeddings).logits
+        return logits[:, 1] - logits[:, 0]
+
+    method = IntegratedGradients(forward)
+    return method.attribute(words, baselines=origin, n_steps=steps, internal_batch_size=batch)
+
+
+class Templated(torch.nn.Module):
+    """A model for slalom-explanations, which writes the ids 101 and 102 where the special tokens belong."""
+
+    def __init__(self, backend: HFBackend) -> None:
+        super().__init__()
+        self.module = backend.module
+        (self.first,), (self.last,) = backend.tokens.prefix, backend.tokens.suffix
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
+        ids = input_ids.clone()
+        ids[:, 0] = self.first
+        ids[torch.arange(len(ids)), attention_mask.sum(dim=1) - 1] = self.last
+        return {"logits": self.module(input_ids=ids, attention_mask=attention_mask).logits}
+
+
+def _slalom(fit: Callable[..., Any], backend: HFBackend, sample: Sample, **options: Any) -> tuple[Floats, Floats]:
+    """Value and importance of each distinct token from one of the package's fitting functions."""
+    from slalom_explanations import slalom_helpers as package
+
+    ids = torch.from_numpy(np.array(sample.ids))
+    vocabulary = ids.unique()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        model = package.MyLittleSLALOM(vocabulary, pad_token_id=backend.tokens.pad_id)
+        value, importance, _ = fit(
+            model, Templated(backend), vocabulary, ids, use_cls=True, pad_token_id=backend.tokens.pad_id, **options
+        )
+    return value.double().numpy(), importance.double().numpy()
+
+
+def slalom_eff(backend: HFBackend, sample: Sample, budget: int, seed: int = 0) -> tuple[Floats, Floats]:
+    """fit_sgd_rand as the package's explainer calls it, but with two tokens a sequence, as published (not three)."""
+    from slalom_explanations import slalom_helpers as package
+
+    torch.manual_seed(seed)
+    return _slalom(
+        package.fit_sgd_rand, backend, sample, num_eps=60, lr=5e-3, batch_size=128, seq_len=2, offline_ds_size=budget
+    )
+
+
+def slalom_fidel(backend: HFBackend, sample: Sample, budget: int, seed: int = 0) -> tuple[Floats, Floats]:
+    """fit_iter_rand, the inner fit (the package's own call of it fails)."""
+    from slalom_explanations import slalom_helpers as package
+
+    torch.manual_seed(seed)
+    return _slalom(package.fit_iter_rand, backend, sample, mode="deletion", offline_ds_size=budget)

@@ -1,0 +1,283 @@
+"""Every speed claim in one table: ours and the peers in turn, in one run, on the same model, text and budget.
+
+    pip install -c constraints.txt ".[imdb,bench]"
+    python benchmarks/speed.py --write        # 20 minutes on two cores; rewrites the table in benchmarks/README.md
+    python benchmarks/speed.py --models mini-bert --rows lime kernel-shap
+
+The machine should be idle: what others use of it is measured before each row and shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from contenders import MIXED, lengths, mixed, pairs
+from peers import slalom_eff, slalom_fidel
+from subjects import MODELS, Subject, others_busy, peak, subject
+from tabulate import tabulate
+
+from slalom_bench.classifier import Classifier
+from slalom_bench.context import generator
+from slalom_bench.explainers.slalom import features, short_sequences
+from slalom_bench.perturb import small_deletions
+from slalom_bench.profiling import high_water, machine_fingerprint, peak_memory
+from slalom_bench.types import Floats
+
+HERE = Path(__file__).parent
+BEGIN, END = "<!-- written by speed.py -->", "<!-- end -->"
+ROUNDS = {"mini-bert": 5, "bert-768": 2}
+TARGETS = {
+    "slalom-eff": 3.0, "slalom-fidel": 1.2, "lime": 1.7, "kernel-shap": 1.8, "integrated-gradients": 1.0, "handle": 0.9
+}
+SURROGATES = (
+    "slalom-anchor", "slalom-fidel", "slalom-eff", "slalom-exact", "slalom-multiclass", "linear-deletion",
+    "leave-one-out", "lime", "kernel-shap",
+)
+OVERHEAD = {"mini-bert": 0.15, "bert-768": 0.03}
+BUDGETS = (500, 1000, 2000, 4000, 8000)
+
+
+class Table:
+    """Rows as they are measured, printed at once."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[str]] = []
+        self.busiest = 0.0
+
+    def add(self, what: str, model: str, ours: str, peer: str, result: str, target: str, met: bool | None) -> None:
+        self.busiest = max(self.busiest, others_busy(0.5))
+        self.rows.append([what, model, ours, peer, result, target, {True: "yes", False: "no", None: ""}[met]])
+        print(" | ".join(self.rows[-1]), flush=True)
+
+    def markdown(self) -> str:
+        head = ["what", "model", "ours", "against", "result", "target", "met"]
+        return tabulate(self.rows, headers=head, tablefmt="github", disable_numparse=True)
+
+
+def in_turn(work: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each piece of work, all of them once in every round; with several rounds one before does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for number in range(rounds + (rounds > 2)):
+        for name, run in work.items():
+            start = time.perf_counter()
+            run()
+            if number or rounds <= 2:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def spread(seconds: Sequence[float]) -> str:
+    return f"{np.median(seconds):.3g} s" + (f" ({min(seconds):.3g} to {max(seconds):.3g})" if len(seconds) > 1 else "")
+
+
+def side_by_side(table: Table, model: str, rows: Sequence[str]) -> None:
+    """Equal budgets: how many times faster; and what share of the matrix-product peak each reaches."""
+    for row in (row for row in TARGETS if row in rows):
+        top = peak()
+        seconds = in_turn(pairs(model)[row], ROUNDS[model])
+        medians = {name: float(np.median(values)) for name, values in seconds.items()}
+        ratio, target = medians["peer"] / medians["ours"], TARGETS[row]
+        what = {"handle": f"handle, {MIXED[model]} mixed-length deletions, against equal lengths"}.get(row, row)
+        table.add(
+            what, model, spread(seconds["ours"]), spread(seconds["peer"]), f"{ratio:.2f}x", f"at least {target}x",
+            ratio >= target,
+        )
+        if row == "handle":
+            own = medians["peer"] / medians["own pass"]
+            table.add(
+                "the same without the lean pass", model, spread(seconds["own pass"]), spread(seconds["peer"]),
+                f"{own:.2f}x", "at least 0.9x", own >= 0.9,
+            )
+            padded = [padding(Classifier(backend), model) for backend in (subject(model).backend, subject(model).plain())]
+            table.add(
+                "padding of these batches", model, f"{padded[0]:.1%}", f"without the lean pass {padded[1]:.1%}",
+                f"{max(padded):.1%}", "at most 3%", max(padded) <= 0.03,
+            )
+        elif row != "integrated-gradients":
+            work = subject(model).flops(lengths(model, row))
+            shares = {name: work / medians[name] / top for name in ("ours", "peer")}
+            table.add(
+                f"{row}: arithmetic of the model's own pass / seconds / peak", model, f"{shares['ours']:.2f}",
+                f"{shares['peer']:.2f}", f"peak {top / 1e9:.0f} GFLOP/s", "ours highest",
+                shares["ours"] > shares["peer"],
+            )
+
+
+def padding(handle: Classifier, model: str) -> float:
+    """The share of padding among all tokens of the handle row's batches."""
+    handle.masked_log_odds(subject(model).sample, mixed(model))
+    return handle.total.padding / (handle.total.padding + handle.total.tokens)
+
+
+def held_out(one: Subject, sample: Any, law: str) -> tuple[Floats, Floats]:
+    """Token counts and log-odds of fresh sequences from the law that an explainer was fitted to."""
+    parts, rng = features(sample, "token"), generator(99, sample.id)
+    if law == "slalom-eff":
+        sequences, counts = short_sequences(parts, 1000, 2, rng)
+        return counts, one.handle().log_odds(sequences)
+    keep = small_deletions(len(sample), 1000 if one.name == "mini-bert" else 200, rng)[0]
+    return parts.counts(keep), one.handle().masked_log_odds(sample, keep)
+
+
+def error(counts: Floats, outputs: Floats, value: Floats, importance: Floats) -> float:
+    weights = np.exp(importance - importance.max())
+    return float(np.mean((counts @ (weights * value) / (counts @ weights) - outputs) ** 2))
+
+
+def our_error(one: Subject, sample: Any, law: str, budget: int, fresh: tuple[Floats, Floats]) -> tuple[float, float]:
+    """Held-out error and seconds of our explainer."""
+    start = time.perf_counter()
+    surrogate: Any = one.explain(law, budget, sample=sample).surrogate
+    seconds = time.perf_counter() - start
+    first = np.unique(sample.ids, return_index=True)[1]
+    return error(*fresh, surrogate.value[first], surrogate.importance[first]), seconds
+
+
+def same_error(table: Table, model: str, law: str) -> None:
+    """slalom-eff: seconds to the peer's held-out error; slalom-fidel: the held-out error with half the queries."""
+    one = subject(model)
+    samples = one.samples if model == "mini-bert" else one.samples[:1]
+    theirs, ours, peer_seconds, our_seconds, budgets = [], [], [], [], []
+    for sample in samples:
+        fresh = held_out(one, sample, law)
+        start = time.perf_counter()
+        fitted = (slalom_eff if law == "slalom-eff" else slalom_fidel)(
+            one.backend, sample, 5000 if law == "slalom-eff" else 1000
+        )
+        peer_seconds.append(time.perf_counter() - start)
+        theirs.append(error(*fresh, *fitted))
+        for budget in (500, 700, 1000, 1400, 2000, 2800, 4000, 5000) if law == "slalom-eff" else (500,):
+            found, seconds = our_error(one, sample, law, budget, fresh)
+            if found <= theirs[-1]:
+                break
+        ours.append(found)
+        our_seconds.append(seconds)
+        budgets.append(budget)
+    texts = f"{len(samples)} texts" if len(samples) > 1 else "1 text"
+    if law == "slalom-eff":
+        reached = all(a <= b for a, b in zip(ours, theirs, strict=True))
+        ratio = sum(peer_seconds) / sum(our_seconds)
+        table.add(
+            f"slalom-eff to the peer's held-out error, {texts}", model,
+            f"{np.mean(our_seconds):.3g} s, b={min(budgets)} to {max(budgets)}, error {np.mean(ours):.3g}",
+            f"{np.mean(peer_seconds):.3g} s, b=5000, error {np.mean(theirs):.3g}", f"{ratio:.1f}x", "at least 10x",
+            reached and ratio >= 10,
+        )
+    else:
+        ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+        table.add(
+            f"slalom-fidel, held-out error with half the queries, {texts}", model, f"b=500: {np.mean(ours):.3g}",
+            f"b=1000: {np.mean(theirs):.3g}",
+            f"{np.mean(ratios):.3f} of the peer's (mean of {', '.join(f'{r:.2f}' for r in ratios)})", "at most 1",
+            float(np.mean(ratios)) <= 1,
+        )
+
+
+def overhead(table: Table, model: str) -> None:
+    """The share of an explanation's time that is not the model's."""
+    for name in SURROGATES:
+        costs = [subject(model).cost(name, 1000) for _ in range(ROUNDS[model] if model == "mini-bert" else 1)]
+        shares = [1 - cost.model_seconds / cost.seconds for cost in costs]
+        outside = np.median([cost.seconds - cost.model_seconds for cost in costs])
+        table.add(
+            f"overhead of {name}, b=1000", model, f"{1e3 * outside:.1f} ms outside the model",
+            f"{1e3 * np.median([cost.model_seconds for cost in costs]):.0f} ms inside", f"{np.median(shares):.1%}",
+            f"at most {OVERHEAD[model]:.0%}", bool(np.median(shares) <= OVERHEAD[model]),
+        )
+
+
+def whole_run(table: Table) -> None:
+    """`slalom-bench run --suite imdb` from the first import to the report."""
+    with tempfile.TemporaryDirectory() as folder:
+        call = [sys.executable, "-m", "slalom_bench.cli", "run", "--suite", "imdb", "--out", folder]
+        start = time.perf_counter()
+        subprocess.run(call, check=True, capture_output=True)
+        seconds = time.perf_counter() - start
+        rows = [
+            json.loads(line) for file in Path(folder).glob("cells/*/costs.jsonl")
+            for line in file.read_text(encoding="utf-8").splitlines()
+        ]
+    inside = sum(row["model_seconds"] for row in rows)
+    table.add(
+        "run --suite imdb, scoring, start and report included", "three minis", f"{inside:.0f} s in the model",
+        f"{seconds:.0f} s in all", f"{inside / seconds:.0%}", "at least 85%", inside / seconds >= 0.85,
+    )
+
+
+def growth(table: Table) -> None:
+    """Time and memory against the budget, and memory against the number of samples explained by one handle."""
+    one = subject("mini-bert")
+    for name in ("slalom-anchor", "slalom-fidel", "slalom-eff", "lime", "kernel-shap"):
+        seconds, memory = [], []
+        for budget in BUDGETS:
+            with peak_memory("cpu") as found:
+                seconds.append(min(one.cost(name, budget).seconds for _ in range(2)))
+            memory.append(found.increase / 1e6)
+        exponent = float(np.polyfit(np.log(BUDGETS), np.log(seconds), 1)[0])
+        table.add(
+            f"growth of {name}, b={BUDGETS[0]} to {BUDGETS[-1]}", one.name, f"{seconds[0]:.3g} to {seconds[-1]:.3g} s",
+            "memory +" + ", +".join(f"{part:.0f}" for part in memory) + " MB", f"exponent {exponent:.2f}",
+            "at most 1.05", exponent <= 1.05,
+        )
+    handle, marks = one.handle(), []
+    for number in range(40):
+        sample = one.samples[number % len(one.samples)]
+        with handle.work():
+            handle.masked_log_odds(sample, small_deletions(len(sample), 500, generator(number))[0])
+        marks.append(high_water() / 1e6)
+    table.add(
+        "memory of one handle after 10 and 40 samples, b=500", one.name, f"{marks[9]:.0f} MB", f"{marks[39]:.0f} MB",
+        f"{marks[39] - marks[9]:+.0f} MB", "flat", marks[39] - marks[9] < 0.02 * marks[9],
+    )
+
+
+def write(text: str) -> None:
+    """The figures between the marks of README.md; the words round them stay."""
+    file = HERE / "README.md"
+    before, _, rest = file.read_text(encoding="utf-8").partition(BEGIN)
+    file.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
+    every = [*TARGETS, "same-error", "overhead", "whole-run", "growth"]
+    parser.add_argument("--rows", nargs="*", choices=every, default=every)
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/README.md")
+    args = parser.parse_args()
+    if args.write and (args.models != list(MODELS) or args.rows != every):
+        parser.error("--write takes the whole table: leave out --models and --rows")
+    table, machine = Table(), machine_fingerprint()
+    table.busiest = others_busy()
+    if "growth" in args.rows:
+        growth(table)  # first: peaks of memory are of this process, and the peers' would hide ours
+    for model in args.models:
+        side_by_side(table, model, args.rows)
+        for law in ("slalom-eff", "slalom-fidel"):
+            if "same-error" in args.rows:
+                same_error(table, model, law)
+        if "overhead" in args.rows:
+            overhead(table, model)
+    if "whole-run" in args.rows:
+        whole_run(table)
+    facts = (
+        f"{machine['cpu']}, {machine['usable_cores']} cores, torch {machine['torch']} on {machine['torch_threads']} "
+        f"threads, Python {machine['python']}; matrix-product peak {peak() / 1e9:.0f} GFLOP/s at the end; others used at most "
+        f"{table.busiest:.0%} of the processors between the rows."
+    )
+    print(facts)
+    if args.write:
+        write(f"{facts}\n\n{table.markdown()}")
+
+
+if __name__ == "__main__":
+    main()

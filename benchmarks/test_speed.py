@@ -1,0 +1,23 @@
+"""The same pairs under pytest-benchmark: `pytest benchmarks -k mini-bert` (nothing here passes or fails by time)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from contenders import pairs
+from subjects import MODELS
+
+ROWS = ("slalom-eff", "slalom-fidel", "lime", "kernel-shap", "integrated-gradients", "handle")
+
+
+@pytest.mark.parametrize("side", ["ours", "peer"])
+@pytest.mark.parametrize("row", ROWS)
+@pytest.mark.parametrize("model", MODELS)
+def test_speed(benchmark: Any, model: str, row: str, side: str) -> None:
+    benchmark.group = f"{row} on {model}"
+    work = pairs(model)[row][side]
+    if model == "mini-bert":
+        benchmark.pedantic(work, rounds=5, warmup_rounds=1)
+    else:
+        benchmark.pedantic(work, rounds=1)
