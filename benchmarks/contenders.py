@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -30,8 +29,13 @@ Pair = dict[str, Callable[[], Any]]
 def pairs(model: str) -> dict[str, Pair]:
     """Row to {"ours", "peer"}; the handle row has the handle with the model's own pass as a third."""
     one = subject(model)
-    predictor = peers.Predictor(one.backend, one.sample).tuned(lime_masks(len(one.sample), 64, True, generator(1)))
-    batch = tuned_captum(one)
+    n = len(one.sample)
+    for_lime = peers.Predictor(one.backend, one.sample).tuned(lime_masks(n, 64, True, generator(1)))
+    for_shap = peers.Predictor(one.backend, one.sample).tuned(coalitions(n, 998, generator(1))[0][-64:])
+    fidel = peers.fastest((16, 32, 64), lambda batch: peers.slalom_fidel(one.backend, one.sample, 64, 0, batch))
+    captum = peers.fastest(
+        (2, 4, 8, 16, 50), lambda batch: peers.integrated_gradients(one.backend, one.sample, STEPS, batch)
+    )
     keep = mixed(model)
     return {
         "slalom-eff": {
@@ -40,15 +44,15 @@ def pairs(model: str) -> dict[str, Pair]:
         },
         "slalom-fidel": {
             "ours": lambda: one.explain("slalom-fidel", 1000),
-            "peer": lambda: peers.slalom_fidel(one.backend, one.sample, 1000),
+            "peer": lambda: peers.slalom_fidel(one.backend, one.sample, 1000, 0, fidel),
         },
-        "lime": {"ours": lambda: one.explain("lime", 1000), "peer": lambda: peers.lime(predictor, 1000)},
+        "lime": {"ours": lambda: one.explain("lime", 1000), "peer": lambda: peers.lime(for_lime, 1000)},
         "kernel-shap": {
-            "ours": lambda: one.explain("kernel-shap", 1000), "peer": lambda: peers.kernel_shap(predictor, 1000)
+            "ours": lambda: one.explain("kernel-shap", 1000), "peer": lambda: peers.kernel_shap(for_shap, 1000)
         },
         "integrated-gradients": {
             "ours": lambda: one.explain("integrated-gradients", STEPS + 2),
-            "peer": lambda: peers.integrated_gradients(one.backend, one.sample, STEPS, batch),
+            "peer": lambda: peers.integrated_gradients(one.backend, one.sample, STEPS, captum),
         },
         "handle": {
             "ours": lambda: one.handle().masked_log_odds(one.sample, keep),
@@ -61,16 +65,6 @@ def pairs(model: str) -> dict[str, Pair]:
 def mixed(model: str) -> Bools:
     """The handle row's masks: lengths from nothing to the whole text."""
     return lime_masks(len(subject(model).sample), MIXED[model], True, generator(2))
-
-
-def tuned_captum(one: Subject) -> int:
-    """captum's fastest internal batch size here."""
-    seconds = {}
-    for batch in (2, 4, 8, 16, 50):
-        start = time.perf_counter()
-        peers.integrated_gradients(one.backend, one.sample, STEPS, batch)
-        seconds[batch] = time.perf_counter() - start
-    return min(seconds, key=lambda batch: seconds[batch])
 
 
 def ideal(one: Subject, keep: Bools) -> Callable[[], None]:
@@ -86,12 +80,7 @@ def ideal(one: Subject, keep: Bools) -> Callable[[], None]:
             for part in ids.split(rows):
                 one.backend.module(input_ids=part, attention_mask=None)
 
-    seconds = {}
-    for rows in (1024 // length, 2048 // length, 4096 // length):
-        start = time.perf_counter()
-        run(rows, ids[:100])
-        seconds[rows] = time.perf_counter() - start
-    best = min(seconds, key=lambda rows: seconds[rows])
+    best = peers.fastest((1024 // length, 2048 // length, 4096 // length), lambda rows: run(rows, ids[:100]))
     return lambda: run(best)
 
 

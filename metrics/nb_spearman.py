@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench import undefined
+from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.agreement import spearman
 from slalom_bench.registry import metric
 from slalom_bench.tokens import encode_all
@@ -59,6 +60,8 @@ def class_counts(classifier: Classifier, context: Context, documents: int | None
     encoded = encode_all(classifier.tokens, [example.text for example in texts])
     labels = np.repeat([example.label for example in texts], [len(ids) for ids in encoded]).astype(np.int64)
     classes, flat = len(classifier.class_names), np.concatenate([*encoded, np.zeros(0, np.int64)])
+    if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
+        raise InvalidInput(f"training labels {labels.min()} to {labels.max()} for a model of {classes} classes")
     counts = np.bincount(flat * classes + labels, minlength=classes)
     counts = np.append(counts, np.zeros(-len(counts) % classes)).reshape(-1, classes)
     ids = np.flatnonzero(counts.any(axis=1))

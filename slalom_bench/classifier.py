@@ -55,6 +55,9 @@ class Backend(Protocol):
         ...
 
     def logits(self, sequences: Sequences) -> NDArray[np.floating]: ...
+    gradient_budget: int
+    """Tokens of a batch whose activations a backward pass will need, before halving."""
+
     def embed(self, sequence: Ints) -> torch.Tensor:
         """Word embeddings (length x width) of a whole sequence."""
         ...
@@ -346,7 +349,7 @@ class Classifier:
 
     def rows_per_batch(self, length: int) -> int:
         """How many sequences of one length a gradient batch holds (a backward pass needs about twice the memory)."""
-        return max(1, self.token_budget // (2 * length))
+        return max(1, min(self.token_budget, self.backend.gradient_budget) // (2 * length))
 
     def gradients(self, words: torch.Tensor, through: Differentiable | None = None) -> tuple[Floats, torch.Tensor]:
         """Log-odds (batch) and their gradients with respect to word embeddings (batch x length x width)."""

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
+_lock = threading.Lock()
+_inside: list[Any] = []
+"""One entry for each block that is running; the first holds what the last one out restores."""
 
-def one_algebra_thread() -> AbstractContextManager[Any]:
-    """Keeps BLAS behind numpy and scipy to one thread inside a block; torch keeps all of its own.
+
+@contextmanager
+def one_algebra_thread() -> Iterator[None]:
+    """Keeps the BLAS libraries of numpy and scipy to one thread inside a block; torch's wheels bring their own.
 
     Fits are many small factorisations. On several threads they are slower by themselves, and their idle workers go on
-    spinning while the model runs.
+    spinning while the model runs. Blocks may overlap in any order, in any thread.
     """
-    return _pools().limit(limits=1, user_api="blas")
+    with _lock:
+        _inside.append(_inside[0] if _inside else _pools().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _lock:
+            limiter = _inside.pop()
+            if not _inside:
+                limiter.restore_original_limits()
 
 
 @cache

@@ -7,8 +7,8 @@ A query set is one text with tokens missing, so three things can be saved withou
 - a classifier reads one position: behind the last layer's keys and values only that one is computed;
 - sequences lie end to end, without padding; only attention sees where each begins, a group of equal length at a time.
 
-For two layers of width d that leaves 11 of 24 d^2 multiplications per token. The modules are the model's own, called
-as they are. A model of another kind, or one whose probed answers differ, keeps its own forward pass.
+For two layers of width d that leaves 11 of 24 d^2 multiplications per token. The innermost modules are the model's own,
+called as they are. A model of another kind, or one whose probed answers differ, keeps its own forward pass.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from slalom_bench.batching import pack
 from slalom_bench.perturb import HIDDEN
 from slalom_bench.types import Bools, Ints
 
+VERSION = "lean 1"
+"""Part of a model's identity; changes when the pass below would round otherwise."""
 CHUNK = 2048
 """Tokens that a CPU computes together: few enough for its caches. Other devices take a batch whole."""
 
@@ -122,7 +124,7 @@ class Gpt2Parts(BertParts):
         return x + layer.mlp(layer.ln_2(x))
 
     def classify(self, x: Tensor) -> Tensor:
-        return self.model.score(self.base.ln_f(x))
+        return self.model.score(self.base.ln_f(x).to(self.model.score.weight.dtype))
 
 
 PARTS: dict[str, type[BertParts]] = {
@@ -225,7 +227,12 @@ def read_rows(lengths: Sequence[int], kept: Bools | None, *, last: bool) -> Ints
 
 
 def lean_forward(module: nn.Module, pad_id: int) -> LeanForward | None:
-    """The lean pass of a model that has one and lies on one device."""
-    parts = PARTS.get(type(module).__name__)
+    """The lean pass of a model of transformers' own that has one, reads both ways (BERT) and lies on one device."""
+    parts = PARTS.get(type(module).__name__) if type(module).__module__.startswith("transformers.") else None
     devices = {parameter.device for parameter in module.parameters()}
-    return None if parts is None or len(devices) != 1 else LeanForward(parts(module), devices.pop(), pad_id)
+    if parts is None or len(devices) != 1 or getattr(module.config, "is_decoder", False):
+        return None
+    try:
+        return LeanForward(parts(module), devices.pop(), pad_id)
+    except AttributeError:  # a version that keeps its parts elsewhere
+        return None

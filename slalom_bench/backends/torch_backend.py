@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from slalom_bench.backends.lean import LeanForward, lean_forward
+from slalom_bench.backends.lean import VERSION, LeanForward, lean_forward
 from slalom_bench.classifier import OutOfMemory
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.perturb import HIDDEN
 from slalom_bench.tokens import Tokens
 from slalom_bench.types import Ints
 
-TOKEN_BUDGETS = {"cpu": 2048, "mps": 16384, "cuda": 65536}
+TOKEN_BUDGETS = {"cpu": 4096, "mps": 16384, "cuda": 65536}
 SHARED = 16384
 """Tokens, at least, that share the lean pass's table of (token, position) pairs."""
 
@@ -105,7 +105,7 @@ class TorchBackend:
         self._device = parameter.device
         self.device = str(parameter.device)
         self.dtype = str(parameter.dtype).removeprefix("torch.")
-        self.token_budget = TOKEN_BUDGETS.get(parameter.device.type, TOKEN_BUDGETS["cpu"])
+        self.token_budget = self.gradient_budget = TOKEN_BUDGETS.get(parameter.device.type, TOKEN_BUDGETS["cpu"])
 
     def settings(self) -> str:
         """What shapes the answers beside weights and tokenizer, as a string for the identity."""
@@ -164,7 +164,7 @@ class HFBackend(TorchBackend):
         if getattr(config, "is_encoder_decoder", False):
             raise InvalidInput(f"model {name}: encoder-decoder classifiers are not supported")
         self._eager: nn.Module | None = None
-        self._lean = self._probed(lean_forward(module, tokens.pad_id))
+        self._lean = self._probed()
         if self._lean is not None:
             self.pads = False
             self.token_budget = max(self.token_budget, SHARED)
@@ -172,7 +172,10 @@ class HFBackend(TorchBackend):
     def settings(self) -> str:
         config: Any = self.module.config
         volatile = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "_attn_implementation")
-        return json.dumps({k: v for k, v in config.to_dict().items() if k not in volatile}, sort_keys=True, default=str)
+        kept = {k: v for k, v in config.to_dict().items() if k not in volatile}
+        if self._lean is not None:
+            kept["slalom_bench_pass"] = VERSION  # its last bits are its own
+        return json.dumps(kept, sort_keys=True, default=str)
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
         model: Any = module
@@ -185,15 +188,22 @@ class HFBackend(TorchBackend):
         last = (places * mask).argmax(dim=1)
         return model.score(hidden[torch.arange(len(hidden), device=hidden.device), last])
 
-    def _probed(self, lean: LeanForward | None) -> LeanForward | None:
-        """The lean pass, unless it answers a probe otherwise than the model: changed modules, another version."""
+    def _probed(self) -> LeanForward | None:
+        """The lean pass, if there is one and it answers a probe as the model does: changed modules may not."""
+        lean = lean_forward(self.module, self.tokens.pad_id)
         if lean is None:
             return None
-        probe = np.arange(min(8, self.word_embeddings().weight.shape[0]))  # type: ignore[arg-type]
+        vocabulary: Any = self.word_embeddings()
+        probe = np.arange(min(8, len(vocabulary.weight), self.max_length or 8))
+        ids = torch.from_numpy(probe)[None].to(self._device)
         with torch.inference_mode():
-            ids = torch.from_numpy(probe)[None].to(self._device)
-            own = self.forward(self.module, torch.ones_like(ids), input_ids=ids)
-            return lean if torch.allclose(lean.logits([probe]), own, rtol=1e-4, atol=1e-4) else None
+            own = self.forward(self.module, torch.ones_like(ids), input_ids=ids).float()
+            try:
+                found = lean.logits([probe]).float()
+            except (AttributeError, IndexError, RuntimeError, TypeError):  # other parts than this version knows
+                return None
+        near = max(1e-4, 16 * torch.finfo(next(self.module.parameters()).dtype).eps)
+        return lean if found.shape == own.shape and torch.allclose(found, own, rtol=near, atol=near) else None
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
         if self._lean is None:

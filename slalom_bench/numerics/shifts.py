@@ -20,6 +20,8 @@ from slalom_bench.types import Bools, Floats, Ints
 
 PILOT = 300
 """Rows on which the ridge is chosen; the cost grows with their cube."""
+BLOCK = 1024
+"""Rows of the regression that are in memory together where there are more of them than columns."""
 EFFECT_SIZES = (1.0, 3.0, 10.0, 32.0)
 """How much more a token may do by going than by moving (ratio of standard deviations); integers keep products exact."""
 
@@ -82,15 +84,26 @@ class ShiftTable:
         self.shape, self.singles = (n + 1, largest + 1), singles
         self.sizes = np.repeat(np.append(np.ones(n), np.ceil(2 * np.sqrt(n))), largest + 1)
         self.noise = np.maximum(removed.sum(axis=1) - float(singles), 1.0)
-        none = self._indicators(np.zeros((1, n), np.bool_))
-        self.features = self._indicators(removed) - none
+        self.removed = removed
+        self._none = self._indicators(np.zeros((1, n), np.bool_))
         if singles:
-            self.features -= product(removed.astype(np.float32), self._indicators(np.eye(n, dtype=np.bool_)) - none)
+            self._single = self._indicators(np.eye(n, dtype=np.bool_)) - self._none
         else:
-            self.features = np.hstack([self.features, -removed.astype(np.float32)])
             self.sizes = np.append(self.sizes, np.ones(n))
-        self.wide = len(removed) <= self.features.shape[1]
+        self.wide = len(removed) <= len(self.sizes)
+        self._held: NDArray[np.float32] | None = None
+        if self.wide:
+            self._held = self._features(slice(None))
         self._factor: Any = None
+
+    def _features(self, rows: slice | Ints) -> NDArray[np.float32]:
+        """The regressors of some rows; many rows never lie in memory at once."""
+        if self._held is not None:
+            return self._held[rows]
+        removed = self.removed[rows]
+        features = self._indicators(removed) - self._none
+        gone = removed.astype(np.float32)
+        return features - product(gone, self._single) if self.singles else np.hstack([features, -gone])
 
     def _indicators(self, removed: Bools) -> NDArray[np.float32]:
         """A column for each (token, shift), 1 where a kept token has that shift. Small integers: exact in float32."""
@@ -135,19 +148,27 @@ class ShiftTable:
 
     def _adjoint(self, x: Floats) -> Floats:
         # in double: the normal equations may be ill-conditioned, and would amplify the rounding of singles
-        return self.sizes * product(x, self.features.astype(np.float64))
+        total = np.zeros(len(self.sizes))
+        for start in range(0, len(x), BLOCK):
+            rows = slice(start, start + BLOCK)
+            total += product(x[rows], self._features(rows).astype(np.float64))
+        return self.sizes * total
 
     def _kernel(self, rows: slice) -> Floats:
-        features, width = self.features[rows], np.sqrt(self.noise[rows])
+        features, width = self._features(rows), np.sqrt(self.noise[rows])
         return product(features * (self.sizes**2).astype(np.float32), features.T) / np.multiply.outer(width, width)
 
     def _gram(self) -> Floats:
         """By noise level: the integer products stay exact in fast single precision, the weights in double."""
-        gram = np.zeros((self.features.shape[1],) * 2)
+        gram = np.zeros((len(self.sizes),) * 2)
         for noise in np.unique(self.noise):
-            part = self.features[self.noise == noise]
-            gram += product(part.T, part) / noise
-        return gram * np.multiply.outer(self.sizes, self.sizes)
+            rows = np.flatnonzero(self.noise == noise)
+            for start in range(0, len(rows), BLOCK):
+                part = self._features(rows[start : start + BLOCK])
+                gram += product(part.T, part) / noise
+        gram *= self.sizes
+        gram *= self.sizes[:, None]
+        return gram
 
 
 def product(left: NDArray, right: NDArray) -> NDArray:

@@ -348,3 +348,10 @@ def test_numpy_has_one_thread_inside_a_piece_of_work_and_its_own_again_after_it(
         with classifier.work(), classifier.work():
             assert set(threads()) == {1}
         assert threads() == before
+        first, second = classifier.work(), classifier.work()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(threads()) == {1}
+        second.__exit__(None, None, None)
+        assert threads() == before

@@ -97,6 +97,36 @@ def test_a_model_that_was_changed_keeps_its_own_pass():
     assert abs(changed.logits([sequence]) - backend("bert").logits([sequence])).max() > 1e-3
 
 
+def test_a_model_whose_parts_are_elsewhere_keeps_its_own_pass(monkeypatch):
+    def gone(self, layer):
+        raise AttributeError("scaling")
+
+    monkeypatch.setattr(lean.BertParts, "scale", gone)
+    assert random_backend("bert")._lean is None
+    assert random_backend("gpt2")._lean is not None
+
+
+def test_a_bert_that_reads_one_way_keeps_its_own_pass():
+    module = random_backend("bert").module
+    module.config.is_decoder = True
+    assert lean.lean_forward(module, 0) is None
+
+
+def test_half_precision_is_probed_at_its_own_resolution():
+    model = random_backend("bert")
+    half = HFBackend(model.module.to(torch.bfloat16), model.tokens, name="half", class_names=model.class_names)
+    assert half._lean is not None
+    sequences = [np.arange(5, 25), np.arange(8, 12)]
+    np.testing.assert_allclose(half.logits(sequences), own(half, sequences), atol=0.05)
+
+
+def test_which_pass_answers_is_part_of_the_identity():
+    model = random_backend("bert")
+    before = model.identity()
+    model._lean = None
+    assert model.identity() != before
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_same_on_a_gpu(architecture):
