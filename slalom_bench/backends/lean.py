@@ -173,7 +173,7 @@ class LeanForward:
 
     def _layers(self, lengths: Sequence[int], kept: Bools | None, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """From the first layer's input and projections (rows x width) to logits (sequences x classes)."""
-        parts, *_, last = self.parts, *self.parts.layers
+        parts, last = self.parts, self.parts.layers[-1]
         read = torch.from_numpy(read_rows(lengths, kept, last=parts.causal)).to(x.device)
         for layer in parts.layers:
             if layer is not parts.layers[0]:
