@@ -62,9 +62,9 @@ def class_counts(classifier: Classifier, context: Context, documents: int | None
     classes, flat = len(classifier.class_names), np.concatenate([*encoded, np.zeros(0, np.int64)])
     if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
         raise InvalidInput(f"training labels {labels.min()} to {labels.max()} for a model of {classes} classes")
-    counts = np.bincount(flat * classes + labels, minlength=classes)
-    counts = np.append(counts, np.zeros(-len(counts) % classes)).reshape(-1, classes)
-    ids = np.flatnonzero(counts.any(axis=1))
+    size = classes * (int(flat.max(initial=0)) + 1)
+    counts: Floats = np.bincount(flat * classes + labels, minlength=size).reshape(-1, classes).astype(np.float64)
+    ids = np.flatnonzero(counts.any(axis=1)).astype(np.int64)
     return ids, counts[ids]
 
 

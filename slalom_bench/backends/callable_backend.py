@@ -119,7 +119,7 @@ class CallableBackend:
     capabilities = frozenset({"queries"})
     device = "python"
     dtype = "float64"
-    token_budget = 16384
+    token_budget = gradient_budget = 16384
     pads = True
     max_length: int | None = None
 

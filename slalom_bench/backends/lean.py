@@ -198,11 +198,13 @@ class LeanForward:
             start, asked = rows.stop, asked + count
             causal = self.parts.causal and not alone
             mask = None if kept is None else self._mask(kept[rows].reshape(count, length), causal)
-            heads = [
+            query, key, value = (
                 part.reshape(count, len(part) // count, self.parts.heads, -1).transpose(1, 2)
                 for part in (q[queries], k[rows], v[rows])
-            ]
-            attended = scaled_dot_product_attention(*heads, mask, is_causal=causal and mask is None, scale=scale)
+            )
+            attended = scaled_dot_product_attention(
+                query, key, value, mask, is_causal=causal and mask is None, scale=scale
+            )
             out.append(attended.transpose(1, 2).reshape(len(q[queries]), -1))
         return torch.cat(out) if len(out) > 1 else out[0]
 
@@ -217,8 +219,8 @@ class LeanForward:
 
 def read_rows(lengths: Sequence[int], kept: Bools | None, *, last: bool) -> Ints:
     """The row of each sequence that the classifier reads: its first, or its last that is not hidden."""
-    ends = np.cumsum(lengths)
-    starts = ends - lengths
+    ends = np.cumsum(np.asarray(lengths, np.int64))
+    starts: Ints = ends - np.asarray(lengths, np.int64)
     if not last:
         return starts
     if kept is None:
