@@ -79,13 +79,11 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(server.pause)
             if fault == "timeout":
                 time.sleep(1.0)
-            if fault is None or fault == "timeout":
-                self.reply(200, json.dumps(self.completion(body)).encode())
-            else:
-                self.reply(*fault)
+            answer = fault if fault not in (None, "timeout") else (200, json.dumps(self.completion(body)).encode())
         finally:
-            with server.lock:
+            with server.lock:  # before the client hears of it, and asks for more
                 server.under_way -= 1
+        self.reply(*answer)
 
     def reply(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         try:
