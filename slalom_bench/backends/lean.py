@@ -4,11 +4,13 @@ A query set is one text with tokens missing, so three things can be saved withou
 
 - the first layer's input, queries, keys and values depend on a token and its position alone: each distinct pair is
   computed once per batch (200 tokens with up to 5 deletions make 1,200 pairs);
-- a classifier reads one position: behind the last layer's keys and values only that one is computed;
+- a classifier reads one position: of the last layer only that one is computed, and its attention is taken over the
+  layer's input itself (q.(Wx) = (W'q).x, and a mean of Wx is W times a mean of x), so that no key and no value is;
 - sequences lie end to end, without padding; only attention sees where each begins, a group of equal length at a time.
 
-For two layers of width d that leaves 11 of 24 d^2 multiplications per token. The innermost modules are the model's own,
-called as they are. A model of another kind, or one whose probed answers differ, keeps its own forward pass.
+For two layers of width d that leaves 9 of 24 d^2 multiplications per token. The innermost modules are the model's own,
+called as they are, but for the last layer's key and value matrices. A model of another kind, or one whose probed
+answers differ, keeps its own forward pass.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from slalom_bench.batching import pack
 from slalom_bench.perturb import HIDDEN
 from slalom_bench.types import Bools, Ints
 
-VERSION = "lean 1"
+VERSION = "lean 2"
 """Part of a model's identity; changes when the pass below would round otherwise."""
 CHUNK = 2048
 """Tokens that a CPU computes together: few enough for its caches. Other devices take a batch whole."""
@@ -63,6 +65,11 @@ class BertParts:
     def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
         return layer.attention.self.key(normed), layer.attention.self.value(normed)
 
+    def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The key's and the value's matrix (rows: outputs), and the value's bias; the key's shifts all scores alike."""
+        key, value = layer.attention.self.key, layer.attention.self.value
+        return key.weight, value.weight, value.bias
+
     def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
         """The layer's output, from its input and what attention gathered."""
         return layer.feed_forward_chunk(layer.attention.output(attended, x))
@@ -86,6 +93,10 @@ class DistilBertParts(BertParts):
 
     def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
         return layer.attention.k_lin(normed), layer.attention.v_lin(normed)
+
+    def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        key, value = layer.attention.k_lin, layer.attention.v_lin
+        return key.weight, value.weight, value.bias
 
     def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
         x = layer.sa_layer_norm(layer.attention.out_lin(attended) + x)
@@ -118,6 +129,10 @@ class Gpt2Parts(BertParts):
         joint, width = layer.attn.c_attn, normed.shape[-1]
         key, value = linear(normed, joint.weight[:, width:].T, joint.bias[width:]).split(width, dim=-1)
         return key, value
+
+    def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        _, key, value = layer.attn.c_attn.weight.T.chunk(3)
+        return key, value, layer.attn.c_attn.bias.chunk(3)[2]
 
     def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
         x = x + layer.attn.c_proj(attended)
@@ -173,39 +188,56 @@ class LeanForward:
 
     def _layers(self, lengths: Sequence[int], kept: Bools | None, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """From the first layer's input and projections (rows x width) to logits (sequences x classes)."""
-        parts, last = self.parts, self.parts.layers[-1]
+        parts, (first, last) = self.parts, (self.parts.layers[0], self.parts.layers[-1])
         read = torch.from_numpy(read_rows(lengths, kept, last=parts.causal)).to(x.device)
-        for layer in parts.layers:
-            if layer is not parts.layers[0]:
+        for layer in parts.layers[:-1]:
+            if layer is not first:
                 normed = parts.normed(layer, x)
-                q = parts.query(layer, normed.index_select(0, read) if layer is last else normed)
-                k, v = parts.key_value(layer, normed)
-            elif layer is last:
-                q = q.index_select(0, read)
-            attended = self._attend(lengths, kept, q, k, v, parts.scale(layer), alone=layer is last)
-            x = parts.finish(layer, x.index_select(0, read) if layer is last else x, attended)
-        return parts.classify(x)
+                q, (k, v) = parts.query(layer, normed), parts.key_value(layer, normed)
+            x = parts.finish(layer, x, self._attend(lengths, kept, q, k, v, parts.scale(layer), parts.heads))
+        if last is first:
+            attended = self._attend(lengths, kept, q.index_select(0, read), k, v, parts.scale(last), parts.heads, 1)
+        else:
+            attended = self._attend_from_one(lengths, kept, parts.normed(last, x), read)
+        return parts.classify(parts.finish(last, x.index_select(0, read), attended))
+
+    def _attend_from_one(self, lengths: Sequence[int], kept: Bools | None, normed: Tensor, read: Tensor) -> Tensor:
+        """What the last layer's read positions gather, a head's query being taken to where its keys come from."""
+        parts, layer, heads = self.parts, self.parts.layers[-1], self.parts.heads
+        key, value, bias = parts.key_value_weights(layer)
+        width = normed.shape[-1]
+        q = parts.query(layer, normed.index_select(0, read)).reshape(len(read), heads, -1).transpose(0, 1)
+        asked = torch.bmm(q, key.reshape(heads, -1, width)).transpose(0, 1).reshape(-1, width)
+        mixed = self._attend(lengths, kept, asked, normed, normed, parts.scale(layer), 1, heads)
+        mixed = mixed.reshape(len(read), heads, width).transpose(0, 1)
+        gathered = torch.bmm(mixed, value.reshape(heads, -1, width).transpose(1, 2))
+        gathered = gathered.transpose(0, 1).reshape(len(read), -1)
+        return gathered if bias is None else gathered + bias
 
     def _attend(
-        self, lengths: Sequence[int], kept: Bools | None, q: Tensor, k: Tensor, v: Tensor, scale: float, *, alone: bool
+        self, lengths: Sequence[int], kept: Bools | None, q: Tensor, k: Tensor, v: Tensor, scale: float, heads: int,
+        alone: int = 0,
     ) -> Tensor:
-        """Attention inside each sequence, from every token or from one `alone`; equal lengths together."""
+        """Attention inside each sequence, equal lengths together.
+
+        Every token asks, or only the position that is read, `alone` times.
+        """
         out, start, asked = [], 0, 0
         for length, group in groupby(lengths):
             count = len(list(group))
             rows = slice(start, start + count * length)
-            queries = slice(asked, asked + count) if alone else rows
-            start, asked = rows.stop, asked + count
+            queries = slice(asked, asked + count * (alone or length))
+            start, asked = rows.stop, queries.stop
             causal = self.parts.causal and not alone
             mask = None if kept is None else self._mask(kept[rows].reshape(count, length), causal)
             query, key, value = (
-                part.reshape(count, len(part) // count, self.parts.heads, -1).transpose(1, 2)
+                part.reshape(count, len(part) // count, heads, -1).transpose(1, 2)
                 for part in (q[queries], k[rows], v[rows])
             )
             attended = scaled_dot_product_attention(
                 query, key, value, mask, is_causal=causal and mask is None, scale=scale
             )
-            out.append(attended.transpose(1, 2).reshape(len(q[queries]), -1))
+            out.append(attended.transpose(1, 2).reshape(count * (alone or length), -1))
         return torch.cat(out) if len(out) > 1 else out[0]
 
     def _mask(self, kept: Bools, causal: bool) -> Tensor:
