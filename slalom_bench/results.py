@@ -79,10 +79,15 @@ class CellResult:
         return {name: sum(row[name] for row in rows) / len(rows) for name in names}
 
 
-def read_run(path: Path) -> list[CellResult]:
-    """Every cell of a run directory."""
+def require_run(path: Path) -> None:
+    """An error where a directory is not that of a run."""
     if not (path / "run.json").is_file():
         raise StoreError(f"{path} is not a run directory (no run.json); give the --out of a `slalom-bench run`")
+
+
+def read_run(path: Path) -> list[CellResult]:
+    """Every cell of a run directory."""
+    require_run(path)
     return [read_cell(store) for store in RunStore(path).cells()]
 
 

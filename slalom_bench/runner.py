@@ -182,6 +182,7 @@ class Runner:
                     "offsets": None if sample.offsets is None else sample.offsets.tolist(),
                     "marks": None if sample.marks is None else sample.marks.tolist(),
                 })
+            rows.sync()
 
     def run_cell(self, cell: Cell) -> None:
         """Finish one cell: the missing explanations, then the missing scores, sample by sample."""
@@ -196,11 +197,14 @@ class Runner:
         if missing:
             store.uncommit()
             work = CellWork(cell, store, self._memos.setdefault(id(cell.subject.data), {}))
-            for done, example in enumerate(missing, start=1):
-                explained, scored = work.sample(example, explain=self.mode != "score-only")
-                self.result.explained += explained
-                self.result.scored += scored
-                self.reporter.sample(done, len(missing))
+            try:
+                for done, example in enumerate(missing, start=1):
+                    explained, scored = work.sample(example, explain=self.mode != "score-only")
+                    self.result.explained += explained
+                    self.result.scored += scored
+                    self.reporter.sample(done, len(missing))
+            finally:
+                store.sync()
         if store.explanations.rows.keys() >= set(ids):
             store.commit(ids, labels)
         self.result.failed += count_failed(store, ids, labels)
@@ -237,7 +241,10 @@ class CellWork:
             explained = 1
         if row is None:
             return 0, 0
-        missing = [part for part in self.metrics if example.id not in self.store.scores(part[0].label).rows]
+        # a score without its explanation (a power cut may lose it) is of another one than was now computed
+        missing = [
+            part for part in self.metrics if explained or example.id not in self.store.scores(part[0].label).rows
+        ]
         stored = read_explanation(row) if missing else {}
         for use, metric in missing:
             self.store.scores(use.label).append({"id": example.id, **self._score(use, metric, example, stored)})

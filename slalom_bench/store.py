@@ -7,7 +7,9 @@
                       /done.json        written last, by atomic rename
 
 A process may be killed at any point: rows are whole lines, a torn last line is cut off when the file is next opened,
-and whether a sample is done is read from the rows, never from the marker alone.
+and whether a sample is done is read from the rows, never from the marker alone. A row is handed to the system when it
+is appended, so that a kill loses none; rows are forced to the disk about once a second and when a cell ends, so that a
+power cut loses the last of them at most, which the next call computes again.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,8 @@ from slalom_bench.errors import StoreError
 from slalom_bench.specs import canonical, short_hash
 
 SCHEMA = 1
+SYNC_EVERY = 1.0
+"""Seconds, at least, between two times that one file of rows is forced to the disk."""
 
 
 def write_json(path: Path, data: Any) -> None:
@@ -62,13 +67,19 @@ def _write_error(path: Path, error: OSError) -> StoreError:
 
 
 class Rows:
-    """An append-only file of JSON rows, each with an id; a torn last line does not count and is cut off later."""
+    """An append-only file of JSON rows, each with an id; a torn last line does not count and is cut off later.
+
+    Every row is written at once and survives the death of the process. Forcing it to the disk costs far more than
+    writing it, so `append` does that at most every SYNC_EVERY seconds, and `sync` at the end for what is left.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.repaired: str | None = None
         self._rows: dict[str, dict[str, Any]] | None = None
         self._torn_at: int | None = None
+        self._synced_at = time.monotonic()
+        self._unsynced = False
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -111,7 +122,9 @@ class Rows:
                 try:
                     if file.write(line) != len(line):
                         raise OSError("disk full: only part of the row could be written")
-                    os.fsync(file.fileno())
+                    self._unsynced = True
+                    if time.monotonic() - self._synced_at >= SYNC_EVERY:
+                        self._force(file.fileno())
                 except OSError:
                     with contextlib.suppress(OSError):
                         file.truncate(size)
@@ -119,6 +132,21 @@ class Rows:
         except OSError as error:
             raise _write_error(self.path, error) from error
         rows[row["id"]] = dict(row)
+
+    def sync(self) -> None:
+        """Force to the disk what was appended since that was last done."""
+        if not self._unsynced:
+            return
+        try:
+            with self.path.open("r+b") as file:
+                self._force(file.fileno())
+        except OSError as error:
+            raise _write_error(self.path, error) from error
+
+    def _force(self, file: int) -> None:
+        os.fsync(file)
+        self._synced_at = time.monotonic()
+        self._unsynced = False
 
 
 class CellStore:
@@ -139,6 +167,11 @@ class CellStore:
 
     def metrics(self) -> list[str]:
         return sorted(file.stem for file in (self.path / "scores").glob("*.jsonl"))
+
+    def sync(self) -> None:
+        """Force every row of the cell to the disk."""
+        for rows in (self.explanations, self.costs, *self._scores.values()):
+            rows.sync()
 
     def commit(self, samples: list[str], metrics: list[str]) -> None:
         """Say that these samples and metrics are all there. The marker is for readers; rows remain the truth."""

@@ -31,7 +31,7 @@ from slalom_bench.reporting.schema import (
     rounded,
     to_text,
 )
-from slalom_bench.results import PRIMARY, CellResult, read_cell, read_run
+from slalom_bench.results import PRIMARY, CellResult, read_cell, require_run
 from slalom_bench.specs import Ref, canonical, short_hash
 from slalom_bench.store import RunStore, read_json, write_text
 
@@ -51,7 +51,7 @@ class Collected:
 
 def collect(path: Path, *, unfinished: bool = False) -> list[Collected]:
     """One submission for each task, model, protocol and set of samples; cells that are not done only if asked for."""
-    read_run(path)
+    require_run(path)
     calls = run_calls(path)
     found: dict[str, list[tuple[list[str], CellResult]]] = {}
     waiting: list[tuple[str, CellResult]] = []

@@ -24,7 +24,7 @@ from slalom_bench.progress import Reporter
 from slalom_bench.results import groups, read_run
 from slalom_bench.runner import Runner, RunResult
 from slalom_bench.specs import Ref, make_suite
-from slalom_bench.store import RunStore
+from slalom_bench.store import Rows, RunStore
 from slalom_bench.surrogates import LinearSurrogate
 from slalom_bench.types import DataSource, Example, Explanation, Score, TaskData
 
@@ -227,6 +227,40 @@ def test_interruption_keeps_what_is_done_and_says_so(tmp_path, scratch):
     assert second.explained == 2
     calls = json.loads((tmp_path / "run.json").read_text())["calls"]
     assert [call["interrupted"] for call in calls] == [True, False]
+
+
+def test_an_interrupted_cell_is_on_the_disk_when_the_run_returns(tmp_path, monkeypatch):
+    """What Ctrl-C leaves is forced to the disk like what a finished cell leaves; here only the end does so."""
+    unforced = set()
+    real_append, real_sync = Rows.append, Rows.sync
+
+    def append(self, row):
+        if len(unforced) == 4 and "strict-fidelity" in self.path.name:
+            raise KeyboardInterrupt
+        real_append(self, row)
+        unforced.add(self.path)
+
+    def sync(self):
+        real_sync(self)
+        unforced.discard(self.path)
+
+    monkeypatch.setattr(Rows, "append", append)
+    monkeypatch.setattr(Rows, "sync", sync)
+    assert go(tmp_path).interrupted
+    assert files(tmp_path / "cells", "*.jsonl")
+    assert not unforced
+
+
+def test_a_score_whose_explanation_is_lost_is_computed_again_with_it(tmp_path):
+    """A power cut may leave a score on the disk and not the explanation that was written before it."""
+    go(tmp_path)
+    for file in (tmp_path / "cells").glob("*/explanations.jsonl"):
+        file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-1]))
+    again = go(tmp_path)
+    assert (again.explained, again.scored, again.reused) == (2, 4, 6)
+    for file in (tmp_path / "cells").glob("*/scores/*.jsonl"):
+        first, second = file.read_bytes().splitlines()[-2:]
+        assert first == second
 
 
 def test_a_full_disk_stops_the_run_and_loses_nothing(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slalom_bench import store as store_module
 from slalom_bench.errors import StoreError
 from slalom_bench.store import SCHEMA, Rows, RunStore, cell_name, write_json
 
@@ -94,6 +95,34 @@ except StoreError as error:
     assert done.stdout.startswith("refused: cannot write")
     assert path.read_bytes().endswith(b"\n")
     assert list(Rows(path).rows) == ["first"]
+
+
+def test_rows_are_forced_to_the_disk_once_a_second_and_at_the_end(tmp_path, monkeypatch):
+    now, forced = 100.0, []
+    monkeypatch.setattr(store_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr(store_module.os, "fsync", lambda file: forced.append((now, len(path.read_bytes().split()))))
+    path = tmp_path / "rows.jsonl"
+    rows = Rows(path)
+    for i in range(25):
+        now = 100 + i / 10
+        rows.append({"id": str(i)})
+        assert len(Rows(path).rows) == i + 1, "another process must see the row at once"
+    assert [when for when, _ in forced] == [101.0, 102.0]
+    rows.sync()
+    rows.sync()
+    assert len(forced) == 3
+    assert forced[-1][1] == len(path.read_bytes().split())
+
+
+def test_a_disk_that_refuses_rows_at_the_end_is_said(tmp_path, monkeypatch):
+    def broken(file):
+        raise OSError(5, "Input/output error")
+
+    cell = RunStore(tmp_path).cell(IDENTITY)
+    cell.scores("deletion@1").append({"id": "x"})
+    monkeypatch.setattr(store_module.os, "fsync", broken)
+    with pytest.raises(StoreError, match=r"cannot write .*deletion@1.jsonl: Input/output error"):
+        cell.sync()
 
 
 def test_json_files_are_replaced_whole(tmp_path):

@@ -12,11 +12,13 @@ import typer
 
 from slalom_bench.commands.compare import compare_command
 from slalom_bench.errors import InvalidInput, StoreError
+from slalom_bench.reporting.collect import collect
 from slalom_bench.reporting.compare import compare_runs
 from slalom_bench.reporting.export import escape, export, scores
 from slalom_bench.reporting.report import write_report
 from slalom_bench.results import read_run
 from slalom_bench.specs import canonical
+from slalom_bench.store import Rows
 
 NASTY = "<img src=x onerror=alert(1)>"
 
@@ -66,6 +68,15 @@ def test_the_strongest_token_has_the_strongest_colour(finished, report):
     best = int(np.argmax(np.abs(cell.explanations["s1"]["explanation"]["scores"]["attribution"])))
     word = ["the", "bad", "film", "and", "plot"][best]
     assert re.search(rf'--s:85%" title="[^"]+">{word}</span>', report[1])
+
+
+def test_every_cell_is_read_once(finished, monkeypatch):
+    read = []
+    real = Rows._read
+    monkeypatch.setattr(Rows, "_read", lambda self: read.append(self.path) or real(self))
+    collect(finished)
+    assert read
+    assert len(read) == len(set(read))
 
 
 def test_failures_are_listed_with_their_messages(lab, tmp_path):
