@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from slalom_bench.numerics.fits import SlalomFit
 
 
+BOTH_ORDERS = 6
+"""Queries per feature from which on SLALOM-eff asks each sequence in both orders: fewer would leave too few rows."""
+
+
 @dataclass(frozen=True)
 class Features:
     """What is fitted: the id of each feature, and the feature of each position."""
@@ -66,14 +70,17 @@ def slalom_scores(surrogate: SlalomSurrogate) -> dict[str, Floats]:
     value, importance = surrogate.value, surrogate.importance
     full = surrogate.predict(np.ones((1, n), np.bool_))[0]
     others = np.append(importance, [] if surrogate.anchor is None else surrogate.anchor[1])
-    alpha = np.exp(importance - others.max()) / np.exp(others - others.max()).sum()
-    lone = n == 1 and surrogate.anchor is None
+    weight, total = np.exp(importance - others.max()), np.exp(others - others.max()).sum()
+    top = np.arange(n) == importance.argmax()  # 1 - alpha would lose digits: the others may weigh next to nothing
+    removal = np.divide(weight * (value - full), total - weight, out=np.zeros(n), where=~top)
+    if len(others) > 1:
+        removal[top] = full - surrogate.predict(~top[None])
     return {
         "value": value,
         "importance": importance,
         "lin": np.exp(importance) * value,
-        "gradient": alpha * (value - full),
-        "removal": np.zeros(1) if lone else full - surrogate.predict(~np.eye(n, dtype=np.bool_)),
+        "gradient": weight / total * (value - full),
+        "removal": removal,
         "shapley": shapley_values(surrogate),
     }
 
@@ -89,18 +96,38 @@ def spread(fit: SlalomFit, parts: Features) -> SlalomSurrogate:
     return SlalomSurrogate(fit.value[parts.of], fit.importance[parts.of], fit.anchor)
 
 
-def short_sequences(parts: Features, count: int, length: int, rng: np.random.Generator) -> tuple[list[Ints], Floats]:
-    """Sequences of `length` features drawn uniformly with replacement, and their counts (SLALOM-eff's samples).
+@dataclass(frozen=True)
+class ShortSequences:
+    """SLALOM-eff's samples: `orders` times as many sequences as there are rows of counts, an order after the other."""
 
-    Each place in the sequence is dealt from decks of its own, so that all features come about equally often.
+    sequences: list[Ints]
+    counts: Floats
+    orders: int
+
+    def means(self, answers: Floats) -> tuple[Floats, float]:
+        """The mean answer for each row of counts, and the mean square (over outputs summed) by which orders differ."""
+        each = answers.reshape(self.orders, len(self.counts), -1)
+        within = float(each.var(axis=0).sum(axis=1).mean())
+        return each.mean(axis=0).reshape(len(self.counts), *answers.shape[1:]), within
+
+
+def short_sequences(parts: Features, count: int, length: int, rng: np.random.Generator) -> ShortSequences:
+    """Sequences of `length` features drawn uniformly with replacement, at most `count`.
+
+    Each place in the sequence is dealt from decks of its own, so that all features come about equally often. SLALOM is
+    blind to order and transformers are not: where there are queries enough (BOTH_ORDERS), each sequence is asked
+    forwards and backwards, and what the order does drops out of the mean.
     """
-    drawn = np.hstack([perturb.dealt(len(parts), count, 1, rng) for _ in range(length)])
-    cells = (np.arange(count)[:, None] * len(parts) + drawn).ravel()
-    counts = np.bincount(cells, minlength=count * len(parts)).reshape(count, len(parts))
-    return list(parts.ids[drawn]), counts.astype(np.float64)
+    orders = 2 if length > 1 and count >= BOTH_ORDERS * len(parts) else 1
+    rows = count // orders
+    drawn = np.hstack([perturb.dealt(len(parts), rows, 1, rng) for _ in range(length)])
+    cells = (np.arange(rows)[:, None] * len(parts) + drawn).ravel()
+    counts = np.bincount(cells, minlength=rows * len(parts)).reshape(rows, len(parts))
+    asked = np.vstack([drawn, drawn[:, ::-1]]) if orders == 2 else drawn
+    return ShortSequences(list(parts.ids[asked]), counts.astype(np.float64), orders)
 
 
-@explainer("slalom-eff", version=2, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-eff", version=3, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomEff:
     """SLALOM fitted to `budget` short random sequences of the sample's tokens (algorithm 1, n = 2)."""
 
@@ -117,12 +144,14 @@ class SlalomEff:
             raise InvalidInput(f"length {self.length}: a sequence needs at least one token")
         need(budget, 1, "each is one random sequence")
         parts = features(sample, self.tie)
-        sequences, counts = short_sequences(parts, budget, self.length, rng)
-        fit = fit_slalom(counts, classifier.log_odds(sequences))
-        return explanation(spread(fit, parts), classifier, {**fit.diagnostics(), "features": len(parts)})
+        asked = short_sequences(parts, budget, self.length, rng)
+        targets, within = asked.means(classifier.log_odds(asked.sequences))
+        fit = fit_slalom(asked.counts, targets)
+        report = {**fit.diagnostics(), "mse": fit.mse + within, "features": len(parts)}
+        return explanation(spread(fit, parts), classifier, report)
 
 
-@explainer("slalom-fidel", version=2, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-fidel", version=3, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomFidel:
     """SLALOM fitted to `budget` deletions of 0 to 5 random positions (algorithm 2), true prediction error minimised."""
 

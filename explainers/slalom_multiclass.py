@@ -11,13 +11,18 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import features, need, short_sequences, slalom_scores
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates import SlalomSurrogate
-from slalom_bench.types import Explanation, Sample
+from slalom_bench.types import Explanation, Floats, Sample
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
 
 
-@explainer("slalom-multiclass", version=2, needs={"queries"}, stochastic=True, family="slalom")
+def centred(logits: Floats) -> Floats:
+    """Less their mean over the classes."""
+    return logits - logits.mean(axis=1, keepdims=True)
+
+
+@explainer("slalom-multiclass", version=3, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomMulticlass:
     """One importance and a value per class, fitted to all centred logits at once (appendix C.1).
 
@@ -36,20 +41,22 @@ class SlalomMulticlass:
 
         need(budget, 1, "each is one sequence")
         parts = features(sample, self.tie)
+        within = 0.0
         if self.samples == "eff":
-            sequences, counts = short_sequences(parts, budget, self.length, rng)
-            weights = np.ones(len(counts))
+            asked = short_sequences(parts, budget, self.length, rng)
+            logits, within = asked.means(centred(classifier.logits(asked.sequences)))
+            counts, weights = asked.counts, np.ones(len(asked.counts))
         elif self.samples == "fidel":
             keep, weights = perturb.small_deletions(len(sample), budget, rng)
-            sequences, counts = classifier.mask(sample, keep), parts.counts(keep)
+            logits, counts = centred(classifier.logits(classifier.mask(sample, keep))), parts.counts(keep)
         else:
             raise InvalidInput(f"samples must be eff or fidel, not {self.samples!r}")
-        logits = classifier.logits(sequences)
-        fit = fit_slalom(counts, logits - logits.mean(axis=1, keepdims=True), weights=weights)
-        values = fit.value - fit.value.mean(axis=1, keepdims=True)  # exact up to rounding: the fit is linear in targets
+        axes = np.linalg.qr(centred(np.eye(logits.shape[1])))[0][:, :-1]  # centred logits have a dimension less
+        fit = fit_slalom(counts, logits @ axes, weights=weights)
+        values = centred(fit.value @ axes.T)
         surrogate = MulticlassSlalom(values[parts.of], fit.importance[parts.of], classifier.target)
         scores = slalom_scores(SlalomSurrogate(surrogate.value, surrogate.importance))
         for name, column in zip(classifier.class_names, surrogate.values.T, strict=True):
             scores[f"value-{name}"] = column
-        report = {**fit.diagnostics(), "features": len(parts)}
+        report = {**fit.diagnostics(), "mse": fit.mse + within, "features": len(parts)}
         return Explanation(scores, "lin", classifier.target, frozenset({"importance"}), surrogate, report)

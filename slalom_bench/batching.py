@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ PADDING_SHARE = 0.02
 
 def digest(sequence: Ints) -> bytes:
     """A short key of one id sequence."""
-    return hashlib.blake2b(np.asarray(sequence, np.int64).tobytes(), digest_size=16).digest()
+    return hashlib.blake2b(np.ascontiguousarray(sequence, np.int64), digest_size=16).digest()
 
 
 def pack(lengths: Sequence[int], token_budget: int, *, pads: bool = True) -> Iterator[slice]:
@@ -56,8 +56,9 @@ class QueryCache:
     def new_scope(self) -> None:
         self._scope = {}
 
-    def known(self, key: bytes) -> NDArray[np.float64] | None:
-        return self._scope.get(key)
+    def known(self, keys: Iterable[bytes]) -> dict[bytes, NDArray[np.float64]]:
+        """The answers of those that this scope has seen."""
+        return {key: self._scope[key] for key in keys if key in self._scope}
 
     def remember(self, keys: Sequence[bytes], answers: NDArray[np.float64]) -> None:
         """Into the scope; a full scope starts afresh, which costs queries and nothing else."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from slalom_bench import perturb
 from slalom_bench.batching import QueryCache, digest, pack
@@ -209,11 +208,11 @@ class Classifier:
         """F_c = l_c - logsumexp of the other logits, for content sequences of any length and number."""
         logits = self.logits(sequences)
         c = self.target if target is None else target
-        return logits[:, c] - logsumexp(np.delete(logits, c, axis=1), axis=1)
+        return logits[:, c] - np.logaddexp.reduce(np.delete(logits, c, axis=1), axis=1)
 
     def probabilities(self, sequences: Sequences) -> Floats:
         logits = self.logits(sequences)
-        return np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
+        return np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
 
     def masked_log_odds(self, sample: Sample, keep: Bools) -> Floats:
         """Log-odds of what keep-masks leave of a sample under this handle's removal rule."""
@@ -228,22 +227,19 @@ class Classifier:
         if not len(sequences):
             return np.empty((0, len(self.class_names)))
         keys = [digest(sequence) for sequence in sequences]
-        first = {key: i for i, key in reversed(list(enumerate(keys)))}
-        answers: dict[bytes, Floats] = {}
-        unknown: list[bytes] = []
-        for key in first:
-            found = None if self._cache is None else self._cache.known(key)
-            if found is None:
-                unknown.append(key)
-            else:
-                answers[key] = found
+        first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
+        known = {} if self._cache is None else self._cache.known(first)
+        unknown = [key for key in first if key not in known]
         self._count(hits=len(sequences) - len(unknown))
+        # by length, then content: the batches depend on the set, not on the order it came in
+        unknown.sort(key=lambda key: (-len(sequences[first[key]]), key))
+        rows = {key: row for row, key in enumerate((*known, *unknown))}
+        answers = np.empty((len(rows), len(self.class_names)))
+        if known:
+            answers[: len(known)] = list(known.values())
         if unknown:
-            # by length, then content: the batches depend on the set, not on the order it came in
-            unknown.sort(key=lambda key: (-len(sequences[first[key]]), key))
-            new = self._answer(unknown, [sequences[first[key]] for key in unknown])
-            answers.update(zip(unknown, new, strict=True))
-        return np.stack([answers[key] for key in keys])
+            answers[len(known) :] = self._answer(unknown, [sequences[first[key]] for key in unknown])
+        return answers[[rows[key] for key in keys]]
 
     def _answer(self, keys: list[bytes], sequences: list[Ints]) -> Floats:
         known = None if self._cache is None else self._cache.get_set(keys)
@@ -262,15 +258,22 @@ class Classifier:
     def _whole(self, contents: Sequences) -> list[Ints]:
         """Content sequences inside the tokenizer's special-token template."""
         prefix, suffix = (np.array(part, np.int64) for part in (self.tokens.prefix, self.tokens.suffix))
-        around, lengths = len(prefix) + len(suffix), [len(content) for content in contents]
-        if not around + min(lengths):
+        around, lengths = len(prefix) + len(suffix), np.array([len(content) for content in contents])
+        if not around + lengths.min():
             raise InvalidInput(f"an empty sequence: model {self.name} adds no special token; keep at least one token")
-        if self.backend.max_length is not None and around + max(lengths) > self.backend.max_length:
+        if self.backend.max_length is not None and around + lengths.max() > self.backend.max_length:
             raise InvalidInput(
-                f"a sequence of {around + max(lengths)} tokens, special ones included; model {self.name} takes "
+                f"a sequence of {around + lengths.max()} tokens, special ones included; model {self.name} takes "
                 f"{self.backend.max_length}: encode with max_tokens={self.max_content}"
             )
-        return [np.concatenate((prefix, content, suffix)) for content in contents]
+        ends = np.cumsum(lengths + around)
+        starts = ends - lengths - around
+        whole, content = np.empty(ends[-1], np.int64), np.ones(ends[-1], np.bool_)
+        for place, token in (*((starts + i, token) for i, token in enumerate(prefix)),
+                             *((ends - i, token) for i, token in enumerate(suffix[::-1], start=1))):
+            whole[place], content[place] = token, False
+        whole[content] = np.concatenate(contents)
+        return [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _compute(self, sequences: list[Ints]) -> Floats:
         lengths = [len(sequence) for sequence in sequences]

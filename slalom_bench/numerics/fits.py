@@ -30,8 +30,14 @@ ANCHOR = 1e-4
 """The anchor's prior precision relative to a token's."""
 ROUNDING = 1e-13
 """Damping, relative to the largest curvature, that only makes up for rounding."""
-COARSE = 1e-2
+COARSE = 2e-2
 """The tolerance while the noise level, and with it the ridge, is still being found."""
+START = 0.1
+"""The noise assumed at first, as a share of the targets' variance; what the fit then finds is less or more."""
+WIDE = 2.0
+"""The prior variance of importances before the data have said what is likely."""
+VARIANCES = np.geomspace(0.3, 100, 26)
+"""The prior variances of importances that are compared: none so small that the training error would feel it."""
 
 
 @dataclass(frozen=True)
@@ -107,16 +113,16 @@ class Problem:
         self.ridge_v, self.ridge_s = ridge_v, ridge_s
 
     def at(self, s: Floats) -> Point:
-        from scipy.linalg import cho_factor, cho_solve
-
         w = np.exp(s - s.max())
         total = self.design.times(w)
         share = self.weights / total**2
         gram = self.design.grams(share[:, None])[0] * np.multiply.outer(w, w)
         gram[np.diag_indices_from(gram)] += self.ridge_v + 1e-14 * gram.diagonal().max()
         pull = w[:, None] * self.design.adjoint((self.weights / total)[:, None] * self.targets)
-        factor = cho_factor(gram, check_finite=False)
-        v = cho_solve(factor, pull, check_finite=False)
+        factor = _factor(gram)
+        if factor is None:
+            raise np.linalg.LinAlgError("the Gram matrix of a SLALOM fit is not positive definite")
+        v = _solved(factor, pull)
         predicted = self.design.times(w[:, None] * v) / total[:, None]
         mse = float(self.weights @ ((predicted - self.targets) ** 2).sum(axis=1))
         ridge = float(self.ridge_v @ (v**2).sum(axis=1) + self.ridge_s @ s**2)
@@ -132,7 +138,7 @@ class Problem:
 
         The latter leaves out what is proportional to the errors r: sum of r_i times the second derivatives of F_i.
         """
-        from scipy.linalg import cho_solve
+        from scipy.linalg.lapack import dtrtrs
 
         error, outputs = at.predicted - self.targets, at.v.shape[1]
         weighted = error * (self.weights / at.total)[:, None]
@@ -155,7 +161,8 @@ class Problem:
                 matrix -= bent * v + bent * v[:, None]
                 half -= bent
                 half[np.diag_indices_from(half)] += slope[:, k]
-            matrix -= half.T @ cho_solve(at.factor, half, check_finite=False)
+            root = dtrtrs(at.factor, half, trans=1)[0]
+            matrix -= root.T @ root
         return gradient, matrix
 
 
@@ -173,24 +180,39 @@ class Point:
     objective: float
 
 
-def minimise(problem: Problem, s: Floats, tol: float, max_iter: int) -> tuple[Point, int, bool]:
-    """Damped Newton steps on s; converged once the undamped step promises less than tol * objective.
+@dataclass(frozen=True)
+class Minimum:
+    """Where the steps ended, how many there were, whether that is enough; curvature in s and damping of the last."""
+
+    at: Point
+    iterations: int
+    converged: bool
+    curvature: Floats
+    damping: float
+
+
+def minimise(problem: Problem, at: Point, tol: float, max_iter: int, damping: float | None = None) -> Minimum:
+    """Damped Newton steps on s; converged after one whose undamped step promised less than `tol` times the objective.
 
     Gauss and Newton's matrix, damped from the start, leads from far away (`tol` of at least COARSE) and wherever the
-    Hessian is not positive definite; near the optimum the Hessian doubles the digits with each step.
+    Hessian is not positive definite; near the optimum the Hessian doubles the digits with each step, so that a promise
+    of a tenth of tol's root, once kept, leaves none larger than about tol.
     """
-    at, fine = problem.at(s), tol < COARSE
-    damping = 0.0 if fine else -1.0
+    fine = tol < COARSE
+    enough = 0.1 * np.sqrt(tol) if fine else tol
+    damping = 0.0 if fine else damping
     for iteration in range(max_iter):
         gradient, matrix = problem.newton(at, exact=fine)
-        scale = max(float(np.diag(matrix).max()), np.finfo(float).tiny)
-        step = _solve(matrix, ROUNDING * scale, gradient)
+        curvature = np.diag(matrix).copy()
+        scale, newton = max(float(curvature.max()), np.finfo(float).tiny), fine
+        step = _step(matrix, ROUNDING * scale, gradient)
         if step is None:
             gradient, matrix = problem.newton(at, exact=False)
-            step = _damped(matrix, ROUNDING * scale, gradient)
-        if gradient @ step <= problem.resolution(at, tol) * at.objective:
-            return at, iteration, True
-        damping, grow = (1e-3 * scale if damping < 0 else damping), 2.0
+            step, newton = _damped(matrix, ROUNDING * scale, gradient), False
+        promise = float(gradient @ step)
+        if promise <= problem.resolution(at, tol) * at.objective:
+            return Minimum(at, iteration, True, curvature, damping or 0.0)
+        damping, grow = (1e-3 * scale if damping is None else damping), 2.0
         if damping:
             step = _damped(matrix, damping, gradient)
         while True:
@@ -200,28 +222,43 @@ def minimise(problem: Problem, s: Floats, tol: float, max_iter: int) -> tuple[Po
             if ratio > 1e-4:
                 break
             if damping > 1e9 * scale:
-                return at, iteration, False
+                return Minimum(at, iteration, False, curvature, damping)
             damping, grow = max(damping, 1e-9 * scale) * grow, grow * 2
             step = _damped(matrix, damping, gradient)
-        at, damping = new, damping * max(0.1, 1 - (2 * ratio - 1) ** 3)
-    return at, max_iter, False
+        kept = abs(ratio - 1) < 0.1 and newton and not damping
+        damping *= max(0.1, 1 - (2 * ratio - 1) ** 3)
+        if promise <= enough * at.objective and (kept or not fine):
+            return Minimum(new, iteration + 1, True, curvature, damping)
+        at = new
+    return Minimum(at, max_iter, False, curvature, damping)
 
 
-def _solve(matrix: Floats, damping: float, right: Floats) -> Floats | None:
+def _factor(matrix: Floats) -> Floats | None:
+    """The upper Cholesky factor; None if the matrix is not positive definite."""
+    from scipy.linalg.lapack import dpotrf
+
+    factor, failed = dpotrf(matrix)
+    return None if failed else factor
+
+
+def _solved(factor: Floats, right: Floats) -> Floats:
+    from scipy.linalg.lapack import dpotrs
+
+    solution: Floats = dpotrs(factor, right)[0]
+    return solution
+
+
+def _step(matrix: Floats, damping: float, right: Floats) -> Floats | None:
     """(matrix + damping I)^-1 right; None if that is not positive definite."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
     damped = matrix.copy()
     damped[np.diag_indices_from(damped)] += damping
-    try:
-        return cho_solve(cho_factor(damped, check_finite=False, overwrite_a=True), right, check_finite=False)
-    except LinAlgError:
-        return None
+    factor = _factor(damped)
+    return None if factor is None else _solved(factor, right)
 
 
 def _damped(matrix: Floats, damping: float, right: Floats) -> Floats:
-    """`_solve`, with more damping where rounding left the matrix slightly indefinite."""
-    while (solution := _solve(matrix, damping, right)) is None:
+    """`_step`, with more damping where rounding left the matrix slightly indefinite."""
+    while (solution := _step(matrix, damping, right)) is None:
         damping *= 10
     return solution
 
@@ -233,15 +270,17 @@ def fit_slalom(
     weights: ArrayLike | None = None,
     anchor: bool = False,
     prior_value: float | None = None,
-    prior_importance: float = 2.0,
+    prior_importance: float | None = None,
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> SlalomFit:
     """Fit SLALOM to log-odds (m, or m x K outputs that share one s) of sequences with these token counts (m x U).
 
     The ridge is a prior: values vary round the mean target with variance `prior_value` (unless given, what explains
-    the targets' variance at s = 0), importances round 0 with `prior_importance`. It weighs against the noise, the fit's
-    own error per degree of freedom: it settles what noisy data leave open and vanishes where the model is a SLALOM.
+    the targets' variance at s = 0), importances round 0 with `prior_importance` (unless given, the likeliest, where
+    there are sequences enough to tell). It weighs against the noise, the fit's own error per degree of freedom: it
+    settles what noisy data leave open and vanishes where the model is a SLALOM.
+
     `weights` sum to the number of sequences they stand for. `anchor` adds a token that is present in every sequence,
     with a prior a hundred times as wide. s is centred over the U tokens (not over positions).
     """
@@ -258,21 +297,43 @@ def fit_slalom(
         prior_value = spread / outputs.shape[1] / max(_spread_of_shares(counts, share), np.finfo(float).tiny)
     tightness = np.where(np.arange(tokens + anchor) < tokens, 1.0, ANCHOR)
     penalty_v = tightness / (size * max(prior_value, rounding))
-    penalty_s = tightness / (size * prior_importance)
-    noise, s, iterations = max(spread, rounding), np.zeros(tokens + anchor), 0
-    settled = False
+    s = np.zeros(tokens + anchor)
+    noise, wide, iterations, damping = max(START * spread, rounding), prior_importance or WIDE, 0, None
+    at, tuned, settled = None, prior_importance is not None or free <= 0.1, False
     while True:
-        problem = Problem(design, outputs - mean, share, noise * penalty_v, noise * penalty_s)
-        at, more, converged = minimise(problem, s, tol if settled else max(tol, COARSE), max_iter - iterations)
-        s, iterations = at.s, iterations + more
-        if settled or not converged:
+        if at is None:
+            ridge_s = noise * tightness / (size * wide)
+            problem = Problem(design, outputs - mean, share, noise * penalty_v, ridge_s)
+            at = problem.at(s)
+        if settled:
+            found = minimise(problem, at, tol, max_iter - iterations)
+        else:
+            found = minimise(problem, at, max(tol, COARSE), 1, damping)
+        at, s, iterations, damping = found.at, found.at.s, iterations + found.iterations, found.damping
+        if settled or iterations >= max_iter or not (found.iterations or found.converged):
             break
-        found = max(at.mse / max(free, 0.1), rounding)
-        settled, noise = found > 0.5 * noise, found
+        level, likely = max(at.mse / max(free, 0.1), rounding), wide
+        if settled := found.converged and level > 0.5 * noise:
+            if not tuned:
+                likely, tuned = likely_variance(s, ridge_s, found.curvature, wide), True
+            settled = 0.5 < likely / wide < 2.0
+        if settled or level < 0.5 * noise or likely != wide:
+            noise, wide, at = level, likely, None
     s = s - s[:tokens].mean()
-    value = at.v + mean if np.ndim(targets) == 2 else at.v[:, 0] + mean[0]
+    value = found.at.v + mean if np.ndim(targets) == 2 else found.at.v[:, 0] + mean[0]
     anchored = (value[-1] if np.ndim(targets) == 2 else float(value[-1]), float(s[-1])) if anchor else None
-    return SlalomFit(value[:tokens], s[:tokens], anchored, at.mse, iterations, converged)
+    return SlalomFit(value[:tokens], s[:tokens], anchored, found.at.mse, iterations, found.converged)
+
+
+def likely_variance(s: Floats, ridge: Floats, curvature: Floats, prior: float) -> float:
+    """The prior variance of importances under which what the data say of each is likeliest.
+
+    Taken one by one: `curvature` less the `ridge` of the `prior` is what the data add. They would put an importance at
+    s (1 + ridge / data), give or take a variance of prior * ridge / data, to which the variance sought adds.
+    """
+    ratio = ridge / np.maximum(curvature - ridge, 1e-12 * curvature.max())
+    variance = VARIANCES[:, None] + prior * ratio
+    return float(VARIANCES[(np.log(variance) + (s * (1 + ratio)) ** 2 / variance).sum(axis=1).argmin()])
 
 
 def _spread_of_shares(counts: Floats, share: Floats) -> float:

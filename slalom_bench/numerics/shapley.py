@@ -8,6 +8,7 @@ SLALOM without an anchor is 0/0 there and counts as 0: no token, no evidence, ev
 
 from __future__ import annotations
 
+from functools import cache
 from math import comb
 
 import numpy as np
@@ -69,27 +70,33 @@ def _slalom(surrogate: SlalomSurrogate) -> Floats:
     The Shapley value is the mean over q in (0, 1) of E[F(S + i) - F(S)], S holding each other position with
     probability q. With 1/D = int exp(-tD) dt the expectation factorises over positions: a_j = 1 - q + q exp(-t w_j).
     """
-    token, of, count = np.unique(
-        np.stack([surrogate.value, surrogate.importance]), axis=1, return_inverse=True, return_counts=True
-    )
-    value, importance = token
+    both, of, count = np.unique(surrogate.value + 1j * surrogate.importance, return_inverse=True, return_counts=True)
+    value, importance = both.real, both.imag
     anchor_value, anchor_importance = surrogate.anchor or (0.0, -np.inf)
     top = max(importance.max(), anchor_importance)
     w, w0 = np.exp(np.maximum(importance - top, -600.0)), np.exp(anchor_importance - top)
     q, t, area = _nodes(len(surrogate), float(count @ w + w0), float(max(w.min(), w0)))
-    stay = np.exp(-np.multiply.outer(t, w))
+    stay = np.exp(-np.multiply.outer(t, w))[:, None]
     a = 1 - q * (1 - stay)
-    held = q * stay / a * (w * value)
-    others = held @ count + w0 * anchor_value
-    mass = area * np.exp(np.log(a) @ count - t * w0)
-    gain = stay * (w * value) - (1 - stay) * (others[..., None] - held)
-    return np.einsum("qt,qtj->j", mass, gain / a)[of.ravel()]
+    mass = area * np.exp(np.log(a) @ count - (t * w0)[:, None])
+    weighted = stay * (w * value)
+    inverse = np.reciprocal(a, out=a)
+    others = q[:, 0] * (inverse @ (weighted * count).transpose(0, 2, 1))[..., 0] + w0 * anchor_value
+    held = (mass * q[:, 0])[:, None] @ inverse**2
+    plain, crowd = np.split(np.stack([mass, mass * others], axis=1) @ inverse, 2, axis=1)
+    gain = weighted * plain - (1 - stay) * (crowd - weighted * held)
+    return gain.sum(axis=(0, 1))[of]
 
 
 def _nodes(n: int, total: float, least: float) -> tuple[Floats, Floats, Floats]:
-    """q = x^3 at Gauss-Legendre nodes (finer towards the empty set), t on a logarithmic grid; weights (Q x T)."""
+    """q = x^3 at Gauss-Legendre nodes (finer towards the empty set), t on a logarithmic grid; weights (T x Q)."""
     step = 0.6
-    x, weight = np.polynomial.legendre.leggauss(16 + n // 32)
+    x, weight = _gauss(16 + n // 32)
     x, weight = (x + 1) / 2, weight / 2
     t = np.exp(np.arange(-np.log(total) - 14, -np.log(least) + 4, step))
-    return (x**3)[:, None, None], t, np.multiply.outer(weight * 3 * x**2, step * t)
+    return (x**3)[:, None], t, np.multiply.outer(step * t, weight * 3 * x**2)
+
+
+@cache
+def _gauss(order: int) -> tuple[Floats, Floats]:
+    return np.polynomial.legendre.leggauss(order)

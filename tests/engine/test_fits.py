@@ -8,7 +8,7 @@ import pytest
 from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics import fits
-from slalom_bench.numerics.fits import Design, Problem, fit_slalom
+from slalom_bench.numerics.fits import Design, Problem, fit_slalom, likely_variance
 
 
 def slalom(counts: np.ndarray, s: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -185,3 +185,27 @@ def test_a_noisy_fit_converges_in_a_few_steps() -> None:
     fit = fit_slalom(counts, noisy)
     assert fit.converged
     assert fit.iterations <= 15
+
+
+@pytest.mark.parametrize("variance", [0.5, 4.0, 20.0])
+def test_the_likeliest_prior_variance_is_near_the_true_one(variance: float) -> None:
+    """Normal means, seen with known noise and shrunk by a ridge that has another variance in mind."""
+    rng = np.random.default_rng(11)
+    data = rng.uniform(0.2, 5.0, 2000)
+    seen = rng.normal(size=2000) * np.sqrt(variance) + rng.normal(size=2000) / np.sqrt(data)
+    ridge = np.full(2000, 1 / 2.0)
+    found = likely_variance(seen * data / (data + ridge), ridge, data + ridge, 2.0)
+    assert found == pytest.approx(variance, rel=0.3)
+
+
+def test_a_prior_that_fits_the_importances_lowers_the_error_on_new_sequences() -> None:
+    """Equal importances and noise: the prior to start from is found to be too wide."""
+    _, v = truth(40, 1)
+    counts, fresh = pairs(40, 200, 2), pairs(40, 2000, 3)
+    targets = slalom(counts, np.zeros(40), v) + np.random.default_rng(4).normal(size=200)
+
+    def error(**prior: float) -> float:
+        fit = fit_slalom(counts, targets, **prior)
+        return float(np.mean((slalom(fresh, fit.importance, fit.value) - slalom(fresh, np.zeros(40), v)) ** 2))
+
+    assert error() < error(prior_importance=2.0)

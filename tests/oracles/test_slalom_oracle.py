@@ -58,8 +58,8 @@ def test_training_error_at_or_below_the_reference(architecture: str, monkeypatch
     weights = np.exp(importance)
     reference = np.mean((counts @ (weights * value) / (counts @ weights) - answers) ** 2)
 
-    def same_samples(*_: Any) -> tuple[list[np.ndarray], np.ndarray]:
-        return list(asked), counts
+    def same_samples(*_: Any) -> slalom.ShortSequences:
+        return slalom.ShortSequences(list(asked), counts, 1)
 
     monkeypatch.setattr(slalom, "short_sequences", same_samples)
     ours = slalom.SlalomEff().explain(handle, Sample("s", ids), SAMPLES, np.random.default_rng(0))
