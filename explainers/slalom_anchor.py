@@ -119,8 +119,9 @@ def fit_shifted(
     effects = shifts(outputs if fit is None else outputs - spread(fit, parts).predict(keep))
     fit = slalom(effects, 1e-9)
     plain = spread(fit, parts)
-    effects = shifts(outputs - plain.predict(keep))
-    left = outputs - plain.predict(keep) - shift.predict(keep)
+    left = outputs - plain.predict(keep)
+    effects = shifts(left)
+    left = left - shift.predict(keep)
     correction = left[0] - left[one] if singles else effects
     anchor = fit.anchor or (0.0, 0.0)
     return ShiftedSlalom(plain.value, plain.importance, anchor, correction, shift.table, float(left[0])), fit

@@ -10,6 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from slalom_bench.errors import InvalidInput, UnknownName
 
+IN_RANGE = 600.0
+"""Importances less far apart than this have weights that double precision holds together."""
+
 
 @runtime_checkable
 class Surrogate(Protocol):
@@ -92,6 +95,10 @@ class SlalomSurrogate:
         if self.anchor is not None:
             value, importance = np.append(value, self.anchor[0]), np.append(importance, self.anchor[1])
             keep = np.hstack([keep, np.ones((len(keep), 1), np.bool_)])
+        if np.ptp(importance) < IN_RANGE:
+            weights = np.exp(importance - importance.max())
+            above, below = (keep.astype(np.float64) @ np.stack([weights * value, weights], axis=1)).T
+            return above / below
         # a row's own maximum keeps exp() in range however far apart the importances are
         shifted = np.where(keep, importance, -np.inf)
         weights = np.exp(shifted - shifted.max(axis=1, keepdims=True))

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
 
 from slalom_bench.context import generator
 from slalom_bench.contract import Subject
@@ -27,6 +26,7 @@ from slalom_bench.contract.harness import (
     text,
 )
 from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
+from slalom_bench.numerics.agreement import ranks
 from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate, Surrogate, surrogate_from_dict
 from slalom_bench.types import Example, Explanation, Floats, Sample
 
@@ -239,9 +239,8 @@ def planted(subject: Subject) -> str:
 
 def auroc(scores: Floats, truth: np.ndarray) -> float:
     """The probability that a true entry outranks a false one, ties counting half."""
-    ranks = rankdata(scores)
     positive = int(truth.sum())
-    return float((ranks[truth].sum() - positive * (positive + 1) / 2) / (positive * (len(truth) - positive)))
+    return float((ranks(scores)[truth].sum() - positive * (positive + 1) / 2) / (positive * (len(truth) - positive)))
 
 
 RULES: dict[str, Callable[[Subject], str]] = {

@@ -24,9 +24,13 @@ def pearson(x: Floats, y: Floats) -> float:
 
 def spearman(x: Floats, y: Floats) -> float:
     """Pearson correlation of average ranks."""
-    from scipy.stats import rankdata
+    return pearson(ranks(x), ranks(y))
 
-    return pearson(rankdata(x), rankdata(y))
+
+def ranks(x: Floats) -> Floats:
+    """From 1 up, ties sharing their mean; by hand, for importing scipy.stats takes longer than all ranks of a run."""
+    _, which, count = np.unique(x, return_inverse=True, return_counts=True)
+    return (np.cumsum(count) - (count - 1) / 2)[which]
 
 
 def top_overlap(x: Floats, y: Floats, k: int) -> float:

@@ -136,13 +136,15 @@ class ShiftTable:
         from scipy.linalg import cho_factor
 
         pilot = (target / np.sqrt(self.noise))[:PILOT]
+        whole = self._kernel(slice(None)) if self.wide and self.singles else None
         found = []
         for size in (1.0,) if self.singles else EFFECT_SIZES:
             self.sizes[self.shape[0] * self.shape[1] :] = size
-            ratio, _, cost = choose_ridge(self._kernel(slice(PILOT)), pilot)
+            kernel = self._kernel(slice(PILOT)) if whole is None else whole[:PILOT, :PILOT]
+            ratio, _, cost = choose_ridge(kernel, pilot)
             found.append((cost, ratio, size))
         _, ridge, self.sizes[self.shape[0] * self.shape[1] :] = min(found)
-        gram = self._kernel(slice(None)) if self.wide else self._gram()
+        gram = whole if whole is not None else self._kernel(slice(None)) if self.wide else self._gram()
         gram[np.diag_indices_from(gram)] += ridge
         return cho_factor(gram, check_finite=False, overwrite_a=True)
 

@@ -6,7 +6,16 @@ from scipy import stats as scipy_stats
 
 from slalom_bench import undefined
 from slalom_bench.errors import InvalidInput
-from slalom_bench.numerics.agreement import MEASURES, agreement, pairwise, pearson, spearman, stability, top_overlap
+from slalom_bench.numerics.agreement import (
+    MEASURES,
+    agreement,
+    pairwise,
+    pearson,
+    ranks,
+    spearman,
+    stability,
+    top_overlap,
+)
 from slalom_bench.types import Explanation
 
 
@@ -18,6 +27,8 @@ def test_correlations_equal_scipys():
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 5, 30).astype(float), rng.normal(size=30)
     assert spearman(x, y) == pytest.approx(scipy_stats.spearmanr(x, y).statistic)
+    for values in (x, y, np.round(x), np.array([2.0, 1.0, 2.0, 2.0, -1.0]), np.zeros(3)):
+        assert ranks(values).tolist() == scipy_stats.rankdata(values).tolist()
     assert pearson(x, y) == pytest.approx(scipy_stats.pearsonr(x, y).statistic)
 
 
