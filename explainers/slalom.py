@@ -129,7 +129,7 @@ def short_sequences(parts: Features, count: int, length: int, rng: np.random.Gen
 
 @explainer("slalom-eff", version=3, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomEff:
-    """SLALOM fitted to `budget` short random sequences of the sample's tokens (algorithm 1, n = 2)."""
+    """SLALOM fitted to `budget` short random sequences of the sample's tokens, in both orders (algorithm 1, n = 2)."""
 
     def __init__(self, tie: str = "token", length: int = 2) -> None:
         self.tie = tie
