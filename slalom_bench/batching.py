@@ -17,7 +17,7 @@ PADDING_SHARE = 0.02
 
 def digest(sequence: Ints) -> bytes:
     """A short key of one id sequence."""
-    return hashlib.blake2b(np.ascontiguousarray(sequence, np.int64), digest_size=16).digest()
+    return hashlib.blake2b(np.ascontiguousarray(sequence, np.int64).data, digest_size=16).digest()
 
 
 def pack(lengths: Sequence[int], token_budget: int, *, pads: bool = True) -> Iterator[slice]:

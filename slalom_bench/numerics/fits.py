@@ -230,7 +230,7 @@ def minimise(problem: Problem, at: Point, tol: float, max_iter: int, damping: fl
         if promise <= enough * at.objective and (kept or not fine):
             return Minimum(new, iteration + 1, True, curvature, damping)
         at = new
-    return Minimum(at, max_iter, False, curvature, damping)
+    return Minimum(at, max_iter, False, curvature, damping or 0.0)
 
 
 def _factor(matrix: Floats) -> Floats | None:
