@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from slalom_bench.numerics.fits import SlalomFit
 
 
-BOTH_ORDERS = 6
+BOTH_ORDERS = 7
 """Queries per feature from which on SLALOM-eff asks each sequence in both orders: fewer would leave too few rows."""
 
 
@@ -129,7 +129,10 @@ def short_sequences(parts: Features, count: int, length: int, rng: np.random.Gen
 
 @explainer("slalom-eff", version=3, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomEff:
-    """SLALOM fitted to `budget` short random sequences of the sample's tokens, in both orders (algorithm 1, n = 2)."""
+    """SLALOM fitted to `budget` short random sequences of the sample's tokens (algorithm 1, n = 2).
+
+    From BOTH_ORDERS queries per feature on, half as many sequences in both orders; an odd query is left unasked.
+    """
 
     def __init__(self, tie: str = "token", length: int = 2) -> None:
         self.tie = tie

@@ -8,8 +8,8 @@
 
 A process may be killed at any point: rows are whole lines, a torn last line is cut off when the file is next opened,
 and whether a sample is done is read from the rows, never from the marker alone. A row is handed to the system when it
-is appended, so that a kill loses none; rows are forced to the disk about once a second and when a cell ends, so that a
-power cut loses the last of them at most, which the next call computes again.
+is appended, so that a kill loses none; rows are forced to the disk with the first that comes a second after the last
+time, and when a cell ends, so that a power cut loses the last of them at most, which the next call computes again.
 """
 
 from __future__ import annotations

@@ -34,6 +34,8 @@ COARSE = 2e-2
 """The tolerance while the noise level, and with it the ridge, is still being found."""
 START = 0.1
 """The noise assumed at first, as a share of the targets' variance; what the fit then finds is less or more."""
+TELLING = 0.3
+"""With no more than this share of the sequences left over after one for each parameter, the prior stays as it is."""
 WIDE = 2.0
 """The prior variance of importances before the data have said what is likely."""
 VARIANCES = np.geomspace(0.3, 100, 26)
@@ -192,14 +194,13 @@ class Minimum:
 
 
 def minimise(problem: Problem, at: Point, tol: float, max_iter: int, damping: float | None = None) -> Minimum:
-    """Damped Newton steps on s; converged after one whose undamped step promised less than `tol` times the objective.
+    """Damped Newton steps on s; converged once the undamped step promises less than `tol` times the objective.
 
     Gauss and Newton's matrix, damped from the start, leads from far away (`tol` of at least COARSE) and wherever the
     Hessian is not positive definite; near the optimum the Hessian doubles the digits with each step, so that a promise
     of a tenth of tol's root, once kept, leaves none larger than about tol.
     """
     fine = tol < COARSE
-    enough = 0.1 * np.sqrt(tol) if fine else tol
     damping = 0.0 if fine else damping
     for iteration in range(max_iter):
         gradient, matrix = problem.newton(at, exact=fine)
@@ -225,11 +226,10 @@ def minimise(problem: Problem, at: Point, tol: float, max_iter: int, damping: fl
                 return Minimum(at, iteration, False, curvature, damping)
             damping, grow = max(damping, 1e-9 * scale) * grow, grow * 2
             step = _damped(matrix, damping, gradient)
-        kept = abs(ratio - 1) < 0.1 and newton and not damping
-        damping *= max(0.1, 1 - (2 * ratio - 1) ** 3)
-        if promise <= enough * at.objective and (kept or not fine):
-            return Minimum(new, iteration + 1, True, curvature, damping)
-        at = new
+        kept = newton and not damping and abs(ratio - 1) < 0.1 and promise <= 0.1 * np.sqrt(tol) * at.objective
+        at, damping = new, damping * max(0.1, 1 - (2 * ratio - 1) ** 3)
+        if kept:
+            return Minimum(at, iteration + 1, True, curvature, damping)
     return Minimum(at, max_iter, False, curvature, damping or 0.0)
 
 
@@ -299,7 +299,7 @@ def fit_slalom(
     penalty_v = tightness / (size * max(prior_value, rounding))
     s = np.zeros(tokens + anchor)
     noise, wide, iterations, damping = max(START * spread, rounding), prior_importance or WIDE, 0, None
-    at, tuned, settled = None, prior_importance is not None or free <= 0.1, False
+    at, tuned, settled = None, prior_importance is not None or free <= TELLING, False
     while True:
         if at is None:
             ridge_s = noise * tightness / (size * wide)
@@ -313,9 +313,9 @@ def fit_slalom(
         if settled or iterations >= max_iter or not (found.iterations or found.converged):
             break
         level, likely = max(at.mse / max(free, 0.1), rounding), wide
-        if settled := found.converged and level > 0.5 * noise:
+        if settled := found.converged and level >= 0.5 * noise:
             if not tuned:
-                likely, tuned = likely_variance(s, ridge_s, found.curvature, wide), True
+                likely, tuned = likely_variance(s[:tokens], ridge_s[:tokens], found.curvature[:tokens], wide), True
             settled = 0.5 < likely / wide < 2.0
         if settled or level < 0.5 * noise or likely != wide:
             noise, wide, at = level, likely, None
@@ -352,4 +352,6 @@ def _checked(
     if not anchor and not counts.any(axis=1).all():
         raise InvalidInput("SLALOM without an anchor is undefined (0/0) for an empty sequence: drop it or fit one")
     share = np.ones(len(counts)) if weights is None else np.asarray(weights, np.float64)
+    if not (np.isfinite(counts).all() and np.isfinite(outputs).all() and np.isfinite(share).all()):
+        raise InvalidInput("counts, targets and weights of a SLALOM fit must be finite numbers")
     return counts, outputs.reshape(len(counts), -1), share / share.sum(), float(share.sum())

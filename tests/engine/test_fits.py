@@ -209,3 +209,34 @@ def test_a_prior_that_fits_the_importances_lowers_the_error_on_new_sequences() -
         return float(np.mean((slalom(fresh, fit.importance, fit.value) - slalom(fresh, np.zeros(40), v)) ** 2))
 
     assert error() < error(prior_importance=2.0)
+
+
+def test_the_anchor_says_nothing_of_the_tokens_prior() -> None:
+    """An anchor far from equal tokens: its importance must not widen their prior."""
+    rng = np.random.default_rng(7)
+    counts = deletions(12, 15, 600, 8)
+    full_s, full_v = np.append(np.zeros(12), 4.0), np.append(3 * rng.normal(size=12), 0.0)
+    targets = slalom(np.hstack([counts, np.ones((600, 1))]), full_s, full_v) + 0.02 * rng.normal(size=600)
+    fit = fit_slalom(counts, targets, anchor=True)
+    tight = fit_slalom(counts, targets, anchor=True, prior_importance=0.3)
+    np.testing.assert_allclose(fit.importance, tight.importance, atol=5e-3)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(InvalidInput, match="finite"):
+        fit_slalom(np.ones((5, 2)), [1.0, 2.0, bad, 1.0, 1.0])
+
+
+def test_a_few_more_sequences_do_no_harm() -> None:
+    """Just above as many sequences as parameters the data cannot tell the prior: 2.3 U are no worse than 2.2 U."""
+    errors = {46: 0.0, 44: 0.0}
+    for seed in range(12):
+        s, v = truth(20, seed, 1.5)
+        fresh = pairs(20, 500, 100 + seed)
+        for m in errors:
+            counts = pairs(20, 46, 50 + seed)[:m]
+            noise = 0.1 * np.random.default_rng(seed).normal(size=46)[:m]
+            fit = fit_slalom(counts, slalom(counts, s, v) + noise)
+            errors[m] += float(np.mean((slalom(fresh, fit.importance, fit.value) - slalom(fresh, s, v)) ** 2))
+    assert errors[46] < 1.1 * errors[44]

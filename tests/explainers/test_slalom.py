@@ -181,11 +181,11 @@ def test_same_seed_same_result(edge_handles: dict[str, Classifier]) -> None:
 
 def test_enough_queries_ask_every_sequence_in_both_orders() -> None:
     parts = features(Sample("s", np.array([5, 9, 7, 5])), "token")
-    few = short_sequences(parts, 6 * len(parts) - 1, 2, np.random.default_rng(0))
-    assert (few.orders, len(few.sequences), len(few.counts)) == (1, 17, 17)
-    asked = short_sequences(parts, 6 * len(parts) + 1, 2, np.random.default_rng(0))
-    assert (asked.orders, len(asked.sequences), len(asked.counts)) == (2, 18, 9)
-    for there, back, row in zip(asked.sequences[:9], asked.sequences[9:], asked.counts, strict=True):
+    few = short_sequences(parts, 7 * len(parts) - 1, 2, np.random.default_rng(0))
+    assert (few.orders, len(few.sequences), len(few.counts)) == (1, 20, 20)
+    asked = short_sequences(parts, 7 * len(parts) + 2, 2, np.random.default_rng(0))
+    assert (asked.orders, len(asked.sequences), len(asked.counts)) == (2, 22, 11)
+    for there, back, row in zip(asked.sequences[:11], asked.sequences[11:], asked.counts, strict=True):
         assert there.tolist() == back[::-1].tolist()
         assert row.tolist() == [(there == token).sum() for token in parts.ids]
     assert short_sequences(parts, 100, 1, np.random.default_rng(0)).orders == 1
