@@ -127,7 +127,7 @@ def held_out(one: Subject, sample: Any, law: str, seed: int) -> tuple[Floats, Fl
         counts = (drawn[:, :, None] == np.arange(len(parts))).sum(axis=1).astype(np.float64)
         return counts, one.handle().log_odds(list(parts.ids[drawn])), np.ones(len(drawn))
     keep, weights = small_deletions(len(sample), 1000 if one.name == "mini-bert" else 300, rng)
-    return parts.counts(keep), one.handle().masked_log_odds(sample, keep), weights
+    return parts.design(keep).dense(), one.handle().masked_log_odds(sample, keep), weights
 
 
 def error(counts: Floats, outputs: Floats, shares: Floats, value: Floats, importance: Floats) -> float:

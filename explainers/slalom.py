@@ -21,6 +21,7 @@ from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
+    from slalom_bench.numerics.designs import Design
     from slalom_bench.numerics.fits import SlalomFit
 
 
@@ -38,11 +39,11 @@ class Features:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def counts(self, keep: Bools) -> Floats:
-        """How often each feature is kept (m x U)."""
-        if np.array_equal(self.of, np.arange(len(self))):
-            return keep.astype(np.float64)
-        return keep.astype(np.float64) @ (self.of[:, None] == np.arange(len(self)))
+    def design(self, keep: Bools) -> Design:
+        """How often each feature is kept, as a fit wants it."""
+        from slalom_bench.numerics.designs import Design
+
+        return Design.of_deletions(keep, self.of, len(self))
 
 
 def features(sample: Sample, tie: str) -> Features:
@@ -98,17 +99,17 @@ def spread(fit: SlalomFit, parts: Features) -> SlalomSurrogate:
 
 @dataclass(frozen=True)
 class ShortSequences:
-    """SLALOM-eff's samples: `orders` times as many sequences as there are rows of counts, an order after the other."""
+    """SLALOM-eff's samples: `orders` times as many sequences as the design has rows, an order after the other."""
 
-    sequences: list[Ints]
-    counts: Floats
+    sequences: Ints
+    design: Design
     orders: int
 
     def means(self, answers: Floats) -> tuple[Floats, float]:
-        """The mean answer for each row of counts, and the mean square (over outputs summed) by which orders differ."""
-        each = answers.reshape(self.orders, len(self.counts), -1)
+        """The mean answer for each row of the design, and the mean square by which orders differ (over outputs summed)."""
+        each = answers.reshape(self.orders, self.design.length, -1)
         within = float(each.var(axis=0).sum(axis=1).mean())
-        return each.mean(axis=0).reshape(len(self.counts), *answers.shape[1:]), within
+        return each.mean(axis=0).reshape(self.design.length, *answers.shape[1:]), within
 
 
 def short_sequences(parts: Features, count: int, length: int, rng: np.random.Generator) -> ShortSequences:
@@ -118,13 +119,13 @@ def short_sequences(parts: Features, count: int, length: int, rng: np.random.Gen
     blind to order and transformers are not: where there are queries enough (BOTH_ORDERS), each sequence is asked
     forwards and backwards, and what the order does drops out of the mean.
     """
+    from slalom_bench.numerics.designs import Design
+
     orders = 2 if length > 1 and count >= BOTH_ORDERS * len(parts) else 1
     rows = count // orders
     drawn = np.hstack([perturb.dealt(len(parts), rows, 1, rng) for _ in range(length)])
-    cells = (np.arange(rows)[:, None] * len(parts) + drawn).ravel()
-    counts = np.bincount(cells, minlength=rows * len(parts)).reshape(rows, len(parts))
     asked = np.vstack([drawn, drawn[:, ::-1]]) if orders == 2 else drawn
-    return ShortSequences(list(parts.ids[asked]), counts.astype(np.float64), orders)
+    return ShortSequences(parts.ids[asked], Design.of_sequences(drawn, len(parts)), orders)
 
 
 @explainer("slalom-eff", version=3, needs={"queries"}, stochastic=True, family="slalom")
@@ -149,7 +150,7 @@ class SlalomEff:
         parts = features(sample, self.tie)
         asked = short_sequences(parts, budget, self.length, rng)
         targets, within = asked.means(classifier.log_odds(asked.sequences))
-        fit = fit_slalom(asked.counts, targets)
+        fit = fit_slalom(asked.design, targets)
         report = {**fit.diagnostics(), "mse": fit.mse + within, "features": len(parts)}
         return explanation(spread(fit, parts), classifier, report)
 
@@ -171,7 +172,7 @@ class SlalomFidel:
         parts = features(sample, self.tie)
         outputs = classifier.masked_log_odds(sample, keep)
         prior = deletion_prior(keep, outputs - np.average(outputs, weights=weights))
-        fit = fit_slalom(parts.counts(keep), outputs, weights=weights, prior_value=prior, prior_importance=1.0)
+        fit = fit_slalom(parts.design(keep), outputs, weights=weights, prior_value=prior, prior_importance=1.0)
         return explanation(spread(fit, parts), classifier, {**fit.diagnostics(), "features": len(parts)})
 
 
@@ -205,7 +206,7 @@ class SlalomExact:
         parts = features(sample, self.tie)
         u = len(parts)
         need(budget, 2 * u - 1, f"2U-1 for the {u} features of this sample")
-        value = classifier.log_odds(list(parts.ids[:, None]))
+        value = classifier.log_odds(parts.ids[:, None])
         high, low = int(value.argmax()), int(value.argmin())
         if high == low:  # all values equal: any two tokens
             high, low = 0, u - 1
@@ -213,7 +214,7 @@ class SlalomExact:
         reference[[high, low]] = high
         compared = np.delete(np.arange(u), high)
         pairs = np.stack([parts.ids[compared], parts.ids[reference[compared]]], axis=1)
-        together = classifier.log_odds(list(pairs)) if u > 1 else np.empty(0)
+        together = classifier.log_odds(pairs) if u > 1 else np.empty(0)
         difference, outside = np.zeros(u), np.zeros(u, np.bool_)
         difference[compared], outside[compared] = differences(
             together, value[compared], value[reference[compared]]

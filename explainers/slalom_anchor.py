@@ -80,7 +80,7 @@ def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, t
     n = keep.shape[1]
     weights = 1 / np.maximum(n - keep.sum(axis=1) - 1.0, 1.0)
     return fit_slalom(
-        parts.counts(keep), outputs, weights=weights * len(weights) / weights.sum(), anchor=True,
+        parts.design(keep), outputs, weights=weights * len(weights) / weights.sum(), anchor=True,
         prior_value=(n + 1) ** 2 * effect, prior_importance=1.0, tol=tol,
     )
 

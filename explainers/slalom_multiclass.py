@@ -45,14 +45,14 @@ class SlalomMulticlass:
         if self.samples == "eff":
             asked = short_sequences(parts, budget, self.length, rng)
             logits, within = asked.means(centred(classifier.logits(asked.sequences)))
-            counts, weights = asked.counts, np.ones(len(asked.counts))
+            design, weights = asked.design, np.ones(asked.design.length)
         elif self.samples == "fidel":
             keep, weights = perturb.small_deletions(len(sample), budget, rng)
-            logits, counts = centred(classifier.logits(classifier.mask(sample, keep))), parts.counts(keep)
+            logits, design = centred(classifier.logits(classifier.mask(sample, keep))), parts.design(keep)
         else:
             raise InvalidInput(f"samples must be eff or fidel, not {self.samples!r}")
         axes = np.linalg.qr(centred(np.eye(logits.shape[1])))[0][:, :-1]  # centred logits have a dimension less
-        fit = fit_slalom(counts, logits @ axes, weights=weights)
+        fit = fit_slalom(design, logits @ axes, weights=weights)
         values = centred(fit.value @ axes.T)
         surrogate = MulticlassSlalom(values[parts.of], fit.importance[parts.of], classifier.target)
         scores = slalom_scores(SlalomSurrogate(surrogate.value, surrogate.importance))

@@ -7,8 +7,9 @@ import pytest
 
 from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
-from slalom_bench.numerics import fits
-from slalom_bench.numerics.fits import Design, Problem, fit_slalom, likely_variance
+from slalom_bench.numerics import designs
+from slalom_bench.numerics.designs import Design
+from slalom_bench.numerics.fits import Problem, Ridge, fit_slalom, likely_variance
 
 
 def slalom(counts: np.ndarray, s: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -131,13 +132,32 @@ def test_constant_targets_and_a_single_token_are_fitted_without_error() -> None:
 @pytest.mark.parametrize("make", [pairs, lambda u, m, seed: deletions(u, u + 9, m, seed)])
 def test_design_products_equal_dense_algebra(make: object) -> None:
     counts = make(9, 50, 24).astype(float)  # type: ignore[operator]
-    design = Design(counts)
+    design = Design.of_counts(counts)
     rng = np.random.default_rng(25)
-    x, weights = rng.normal(size=9), rng.random((50, 2))
+    x, weights = rng.normal(size=9), rng.random(50)
+    np.testing.assert_allclose(design.dense(), counts)
     np.testing.assert_allclose(design.times(x), counts @ x)
     np.testing.assert_allclose(design.adjoint(weights), counts.T @ weights)
-    dense = np.stack([counts.T @ np.diag(g) @ counts for g in weights.T])
-    np.testing.assert_allclose(design.grams(weights), dense, atol=1e-12)
+    np.testing.assert_allclose(design.gram(weights), counts.T @ np.diag(weights) @ counts, atol=1e-12)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    spread = np.average((shares - np.average(shares, axis=0, weights=weights)) ** 2, axis=0, weights=weights).sum()
+    assert design.spread_of_shares(weights / weights.sum()) == pytest.approx(spread)
+
+
+def test_designs_of_sequences_deletions_and_an_anchor_are_their_counts() -> None:
+    rng = np.random.default_rng(3)
+    drawn = rng.integers(5, size=(30, 3))
+    of = rng.integers(5, size=12)
+    keep = rng.random((30, 12)) < 0.8
+    tokens = np.arange(5)
+    short, deleted = Design.of_sequences(drawn, 5), Design.of_deletions(keep, of, 5)
+    np.testing.assert_array_equal(short.dense(), (drawn[:, :, None] == tokens).sum(axis=1))
+    np.testing.assert_array_equal(deleted.dense(), keep.astype(int) @ (of[:, None] == tokens))
+    for design in (short, deleted):
+        whole = np.hstack([design.dense(), np.ones((30, 1))])
+        np.testing.assert_array_equal(design.anchored().dense(), whole)
+        weights = rng.random(30)
+        np.testing.assert_allclose(design.anchored().gram(weights), whole.T @ np.diag(weights) @ whole, atol=1e-12)
 
 
 def test_dense_and_sparse_paths_fit_alike(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,13 +165,13 @@ def test_dense_and_sparse_paths_fit_alike(monkeypatch: pytest.MonkeyPatch) -> No
     counts = pairs(7, 200, 27)
     targets = slalom(counts, s, v)
     sparse = fit_slalom(counts, targets)
-    monkeypatch.setattr(fits, "DENSE", 0)
+    monkeypatch.setattr(designs, "DENSE", 0)
     dense = fit_slalom(counts, targets)
     np.testing.assert_allclose(dense.value, sparse.value, atol=1e-7)
 
 
 def test_bad_input_is_named() -> None:
-    with pytest.raises(InvalidInput, match=r"\(3, 2\) for targets \(4,\)"):
+    with pytest.raises(InvalidInput, match=r"3 sequences for targets of shape \(4,\)"):
         fit_slalom(np.ones((3, 2)), np.ones(4))
     with pytest.raises(InvalidInput, match="empty sequence"):
         fit_slalom(np.array([[1, 0], [0, 0]]), np.ones(2))
@@ -162,20 +182,15 @@ def test_gradient_and_hessian_are_those_of_the_objective(outputs: int) -> None:
     """Against central differences of the objective, at a point with large errors (where Gauss and Newton's is off)."""
     rng = np.random.default_rng(5)
     counts = pairs(6, 60, 3).astype(float)
-    problem = Problem(
-        Design(counts), rng.normal(size=(60, outputs)), np.full(60, 1 / 60), np.full(6, 0.02), np.full(6, 0.03)
-    )
-    s, step = rng.normal(size=6), 1e-4
-    gradient, hessian = problem.newton(problem.at(s), exact=True)
-    shifts = step * np.eye(6)
-    slopes = [(problem.at(s + d).objective - problem.at(s - d).objective) / (2 * step) for d in shifts]
-    np.testing.assert_allclose(2 * gradient, slopes, atol=1e-6)
-    def slope(at):
-        return problem.newton(problem.at(at), exact=True)[0]
-
-    bends = [(slope(s + d) - slope(s - d)) / (2 * step) for d in shifts]
-    np.testing.assert_allclose(hessian, bends, atol=1e-6)
-    assert abs(problem.newton(problem.at(s), exact=False)[1] - hessian).max() > 1e-3
+    problem = Problem(Design.of_counts(counts), rng.normal(size=(outputs, 60)), np.full(60, 1 / 60))
+    ridge = Ridge(np.full(6, 0.2), np.full(6, 0.3), 0.1)
+    s, shifts = rng.normal(size=6), 1e-4 * np.eye(6)
+    at = problem.at(s, ridge)
+    hessian = problem.newton(at, exact=True)
+    sides = [(problem.at(s + d, ridge), problem.at(s - d, ridge)) for d in shifts]
+    np.testing.assert_allclose(2 * at.gradient, [(a.objective - b.objective) / 2e-4 for a, b in sides], atol=1e-6)
+    np.testing.assert_allclose(hessian, [(a.gradient - b.gradient) / 2e-4 for a, b in sides], atol=1e-6)
+    assert abs(problem.newton(at, exact=False) - hessian).max() > 1e-3
 
 
 def test_a_noisy_fit_converges_in_a_few_steps() -> None:

@@ -21,6 +21,7 @@ from slalom_bench.explainers.slalom import (
     short_sequences,
     slalom_scores,
 )
+from slalom_bench.numerics.designs import Design
 from slalom_bench.surrogates import SlalomSurrogate
 from slalom_bench.testing import random_backend
 from slalom_bench.types import Sample
@@ -182,17 +183,17 @@ def test_same_seed_same_result(edge_handles: dict[str, Classifier]) -> None:
 def test_enough_queries_ask_every_sequence_in_both_orders() -> None:
     parts = features(Sample("s", np.array([5, 9, 7, 5])), "token")
     few = short_sequences(parts, 7 * len(parts) - 1, 2, np.random.default_rng(0))
-    assert (few.orders, len(few.sequences), len(few.counts)) == (1, 20, 20)
+    assert (few.orders, len(few.sequences), few.design.length) == (1, 20, 20)
     asked = short_sequences(parts, 7 * len(parts) + 2, 2, np.random.default_rng(0))
-    assert (asked.orders, len(asked.sequences), len(asked.counts)) == (2, 22, 11)
-    for there, back, row in zip(asked.sequences[:11], asked.sequences[11:], asked.counts, strict=True):
+    assert (asked.orders, len(asked.sequences), asked.design.length) == (2, 22, 11)
+    for there, back, row in zip(asked.sequences[:11], asked.sequences[11:], asked.design.dense(), strict=True):
         assert there.tolist() == back[::-1].tolist()
         assert row.tolist() == [(there == token).sum() for token in parts.ids]
     assert short_sequences(parts, 100, 1, np.random.default_rng(0)).orders == 1
 
 
 def test_the_mean_of_both_orders_and_what_they_differ_by() -> None:
-    asked = ShortSequences([], np.zeros((2, 3)), 2)
+    asked = ShortSequences(np.empty((0, 2), np.int64), Design.of_counts(np.ones((2, 3))), 2)
     means, within = asked.means(np.array([1.0, 5.0, 3.0, 5.0]))
     assert means.tolist() == [2.0, 5.0]
     assert within == pytest.approx((1.0 + 0.0) / 2)
