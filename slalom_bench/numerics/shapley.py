@@ -65,7 +65,7 @@ def _exact(surrogate: Surrogate) -> Floats:
 
 
 def _slalom(surrogate: SlalomSurrogate) -> Floats:
-    """SLALOM's Shapley values as a double integral, by quadrature (relative error about 1e-5).
+    """SLALOM's Shapley values as a double integral, by quadrature (off by about 1e-5 of the largest).
 
     The Shapley value is the mean over q in (0, 1) of E[F(S + i) - F(S)], S holding each other position with
     probability q. With 1/D = int exp(-tD) dt the expectation factorises over positions: a_j = 1 - q + q exp(-t w_j).
@@ -76,24 +76,26 @@ def _slalom(surrogate: SlalomSurrogate) -> Floats:
     top = max(importance.max(), anchor_importance)
     w, w0 = np.exp(np.maximum(importance - top, -600.0)), np.exp(anchor_importance - top)
     q, t, area = _nodes(len(surrogate), float(count @ w + w0), float(max(w.min(), w0)))
-    stay = np.exp(-np.multiply.outer(t, w))[:, None]
-    a = 1 - q * (1 - stay)
-    mass = area * np.exp(np.log(a) @ count - (t * w0)[:, None])
-    weighted = stay * (w * value)
+    gone = np.expm1(-np.multiply.outer(t, w))[:, None]
+    a = q * gone
+    a += 1
+    room = np.log(a)  # arrays of this size cost more to come by than to fill
+    mass = area * np.exp(room @ count - (t * w0)[:, None])
+    weighted = (gone + 1) * (w * value)
     inverse = np.reciprocal(a, out=a)
     others = q[:, 0] * (inverse @ (weighted * count).transpose(0, 2, 1))[..., 0] + w0 * anchor_value
-    held = (mass * q[:, 0])[:, None] @ inverse**2
+    held = (mass * q[:, 0])[:, None] @ np.multiply(inverse, inverse, out=room)
     plain, crowd = np.split(np.stack([mass, mass * others], axis=1) @ inverse, 2, axis=1)
-    gain = weighted * plain - (1 - stay) * (crowd - weighted * held)
+    gain = weighted * plain + gone * (crowd - weighted * held)
     return gain.sum(axis=(0, 1))[of]
 
 
 def _nodes(n: int, total: float, least: float) -> tuple[Floats, Floats, Floats]:
     """q = x^3 at Gauss-Legendre nodes (finer towards the empty set), t on a logarithmic grid; weights (T x Q)."""
-    step = 0.6
-    x, weight = _gauss(16 + n // 32)
+    step = 0.65
+    x, weight = _gauss(10 + n // 40)
     x, weight = (x + 1) / 2, weight / 2
-    t = np.exp(np.arange(-np.log(total) - 14, -np.log(least) + 4, step))
+    t = np.exp(np.arange(-np.log(total) - 12, -np.log(least) + 3.5, step))
     return (x**3)[:, None], t, np.multiply.outer(step * t, weight * 3 * x**2)
 
 
