@@ -100,16 +100,21 @@ def integrated_gradients(backend: HFBackend, sample: Sample, steps: int, batch: 
     return method.attribute(words, baselines=origin, n_steps=steps, internal_batch_size=batch)
 
 
+OFFSET = 1000
+"""slalom-explanations writes the ids 101 and 102 where special tokens belong. A text's own ids must stay clear of them:
+it is given them higher by this."""
+
+
 class Templated(torch.nn.Module):
-    """A model for slalom-explanations, which writes the ids 101 and 102 where the special tokens belong."""
+    """A model for slalom-explanations: the text's ids as they were, inside the model's own template."""
 
     def __init__(self, backend: HFBackend) -> None:
         super().__init__()
-        self.module = backend.module
+        self.module, self.pad = backend.module, backend.tokens.pad_id
         (self.first,), (self.last,) = backend.tokens.prefix, backend.tokens.suffix
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> dict[str, torch.Tensor]:
-        ids = input_ids.clone()
+        ids = torch.where(attention_mask > 0, input_ids - OFFSET, self.pad)
         ids[:, 0] = self.first
         ids[torch.arange(len(ids)), attention_mask.sum(dim=1) - 1] = self.last
         return {"logits": self.module(input_ids=ids, attention_mask=attention_mask).logits}
@@ -119,7 +124,7 @@ def _slalom(fit: Callable[..., Any], backend: HFBackend, sample: Sample, **optio
     """Value and importance of each distinct token from one of the package's fitting functions."""
     from slalom_explanations import slalom_helpers as package
 
-    ids = torch.from_numpy(np.array(sample.ids))
+    ids = torch.from_numpy(sample.ids + OFFSET)
     vocabulary = ids.unique()
     said = io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):

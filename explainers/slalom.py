@@ -103,36 +103,64 @@ class ShortSequences:
 
     sequences: Ints
     design: Design
+    weights: Floats
+    """How many of the sequences that were to be drawn each row stands for."""
     orders: int
 
     def means(self, answers: Floats) -> tuple[Floats, float]:
-        """The mean answer for each row of the design, and the mean square by which orders differ (over outputs summed)."""
+        """The mean answer for each row of the design, and the mean square (outputs summed) by which orders differ."""
         each = answers.reshape(self.orders, self.design.length, -1)
-        within = float(each.var(axis=0).sum(axis=1).mean())
+        within = float(np.average(each.var(axis=0).sum(axis=1), weights=self.weights))
         return each.mean(axis=0).reshape(self.design.length, *answers.shape[1:]), within
 
 
 def short_sequences(parts: Features, count: int, length: int, rng: np.random.Generator) -> ShortSequences:
     """Sequences of `length` features drawn uniformly with replacement, at most `count`.
 
-    Each place in the sequence is dealt from decks of its own, so that all features come about equally often. SLALOM is
-    blind to order and transformers are not: where there are queries enough (BOTH_ORDERS), each sequence is asked
-    forwards and backwards, and what the order does drops out of the mean.
+    Each place in the sequence is dealt from decks of its own, so that all features come about equally often. What comes
+    again, in whatever order, would be answered as before: another draw takes its place. SLALOM is blind to order and
+    transformers are not: where there are queries enough (BOTH_ORDERS), each sequence is asked forwards and backwards,
+    and what the order does drops out of the mean.
     """
     from slalom_bench.numerics.designs import Design
 
     orders = 2 if length > 1 and count >= BOTH_ORDERS * len(parts) else 1
     rows = count // orders
-    drawn = np.hstack([perturb.dealt(len(parts), rows, 1, rng) for _ in range(length)])
+    drawn = np.hstack([perturb.dealt(len(parts), 2 * rows, 1, rng) for _ in range(length)])
+    drawn, shares = distinct(drawn, rows, len(parts))
     asked = np.vstack([drawn, drawn[:, ::-1]]) if orders == 2 else drawn
-    return ShortSequences(parts.ids[asked], Design.of_sequences(drawn, len(parts)), orders)
+    design = Design.of_sequences(drawn, len(parts))
+    return ShortSequences(parts.ids[asked], design, rows * shares, orders)
 
 
-@explainer("slalom-eff", version=3, needs={"queries"}, stochastic=True, family="slalom")
+def distinct(drawn: Ints, rows: int, features: int) -> tuple[Ints, Floats]:
+    """The first draws (at most `rows`) that hold other features than any before, and the share of the law of each.
+
+    A multiset of probability p that was found among N draws stands for p / (1 - (1 - p)^N) of the law (Horvitz and
+    Thompson): all count alike where few were found, and as often as they would come where all were.
+    """
+    length = drawn.shape[1]
+    if length * np.log2(features) > 62:  # too many to come twice
+        return drawn[:rows], np.full(rows, 1 / rows)
+    ordered = np.sort(drawn, axis=1)
+    _, first = np.unique(ordered @ features ** np.arange(length), return_index=True)
+    first = np.sort(first)[:rows]
+    draws = first[-1] + 1 if len(first) == rows else len(drawn)
+    ordered, run, orderings = ordered[first], np.ones(len(first)), np.ones(len(first))
+    for place in range(1, length):
+        run = np.where(ordered[:, place] == ordered[:, place - 1], run + 1, 1.0)
+        orderings *= (place + 1) / run
+    p = orderings / float(features) ** length
+    shares = p / -np.expm1(draws * np.log1p(-np.minimum(p, 1 - 1e-12)))
+    return drawn[first], shares / shares.sum()
+
+
+@explainer("slalom-eff", version=4, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomEff:
     """SLALOM fitted to `budget` short random sequences of the sample's tokens (algorithm 1, n = 2).
 
-    From BOTH_ORDERS queries per feature on, half as many sequences in both orders; an odd query is left unasked.
+    From BOTH_ORDERS queries per feature on, half as many sequences in both orders. None is drawn twice: an odd query,
+    and what a small text has no other sequences for, is left unasked.
     """
 
     def __init__(self, tie: str = "token", length: int = 2) -> None:
@@ -150,12 +178,12 @@ class SlalomEff:
         parts = features(sample, self.tie)
         asked = short_sequences(parts, budget, self.length, rng)
         targets, within = asked.means(classifier.log_odds(asked.sequences))
-        fit = fit_slalom(asked.design, targets)
+        fit = fit_slalom(asked.design, targets, weights=asked.weights)
         report = {**fit.diagnostics(), "mse": fit.mse + within, "features": len(parts)}
         return explanation(spread(fit, parts), classifier, report)
 
 
-@explainer("slalom-fidel", version=3, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-fidel", version=4, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomFidel:
     """SLALOM fitted to `budget` deletions of 0 to 5 random positions (algorithm 2), true prediction error minimised."""
 

@@ -22,7 +22,7 @@ def centred(logits: Floats) -> Floats:
     return logits - logits.mean(axis=1, keepdims=True)
 
 
-@explainer("slalom-multiclass", version=3, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-multiclass", version=4, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomMulticlass:
     """One importance and a value per class, fitted to all centred logits at once (appendix C.1).
 
@@ -45,7 +45,7 @@ class SlalomMulticlass:
         if self.samples == "eff":
             asked = short_sequences(parts, budget, self.length, rng)
             logits, within = asked.means(centred(classifier.logits(asked.sequences)))
-            design, weights = asked.design, np.ones(asked.design.length)
+            design, weights = asked.design, asked.weights
         elif self.samples == "fidel":
             keep, weights = perturb.small_deletions(len(sample), budget, rng)
             logits, design = centred(classifier.logits(classifier.mask(sample, keep))), parts.design(keep)

@@ -60,7 +60,7 @@ def test_training_error_at_or_below_the_reference(architecture: str, monkeypatch
     reference = np.mean((counts @ (weights * value) / (counts @ weights) - answers) ** 2)
 
     def same_samples(*_: Any) -> slalom.ShortSequences:
-        return slalom.ShortSequences(asked, Design.of_counts(counts), 1)
+        return slalom.ShortSequences(asked, Design.of_counts(counts), np.ones(len(asked)), 1)
 
     monkeypatch.setattr(slalom, "short_sequences", same_samples)
     ours = slalom.SlalomEff().explain(handle, Sample("s", ids), SAMPLES, np.random.default_rng(0))
