@@ -38,7 +38,10 @@ class NaiveBayesSpearman:
         alpha = ALPHA[context.protocol] if self.alpha is None else self.alpha
         key = ("nb-spearman", classifier.identity(), context.task.source.content_hash, self.documents)
         ids, counts = context.once(key, lambda: class_counts(classifier, context, self.documents))
-        weights = naive_bayes_weights(counts, explanation.target, alpha, normalise=not paper)
+        target = explanation.target
+        weights = context.once(
+            (*key, target, alpha, paper), lambda: naive_bayes_weights(counts, target, alpha, normalise=not paper)
+        )
         if weights is None:
             return undefined.everywhere(explanation.scores, undefined.NO_TRAIN)
         tokens, first, inverse = np.unique(sample.ids, return_index=True, return_inverse=True)

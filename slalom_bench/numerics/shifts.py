@@ -21,7 +21,7 @@ from slalom_bench.types import Bools, Floats, Ints
 PILOT = 300
 """Rows on which the ridge is chosen; the cost grows with their cube."""
 BLOCK = 1024
-"""Rows of the regression that are in memory together where there are more of them than columns."""
+"""Rows that are worked on together: memory does not grow with their number."""
 EFFECT_SIZES = (1.0, 3.0, 10.0, 32.0)
 """How much more a token may do by going than by moving (ratio of standard deviations); integers keep products exact."""
 
@@ -73,11 +73,14 @@ class ShiftedSlalom(SlalomSurrogate):
             raise InvalidInput("correction, table and offset must be finite")
 
     def predict(self, keep: np.ndarray) -> Floats:
-        slalom = super().predict(keep)
-        removed = ~np.asarray(keep, np.bool_)
-        gains = self.table[np.arange(len(self) + 1), moved(removed, self.table.shape[1] - 1)]
-        gains[:, :-1][removed] = 0.0
-        return slalom + self.offset - removed @ self.correction + gains.sum(axis=1)
+        out = super().predict(keep) + self.offset
+        for start in range(0, len(out), BLOCK):
+            rows = slice(start, start + BLOCK)
+            removed = ~np.asarray(keep[rows], np.bool_)
+            gains = self.table[np.arange(len(self) + 1), moved(removed, self.table.shape[1] - 1)]
+            gains[:, :-1][removed] = 0.0
+            out[rows] += gains.sum(axis=1) - removed @ self.correction
+        return out
 
     def to_dict(self) -> dict[str, Any]:
         more = {"correction": self.correction.tolist(), "table": self.table.tolist(), "offset": self.offset}
@@ -207,7 +210,9 @@ class ShiftTable:
             rows = np.flatnonzero(self.noise == noise)
             for start in range(0, len(rows), BLOCK):
                 part = self._features(rows[start : start + BLOCK], range(self.shape[1]))
-                gram += product(part.T, part) / noise
+                for left in range(0, len(gram), BLOCK):
+                    strip = slice(left, left + BLOCK)
+                    gram[strip] += product(part.T[strip], part) / noise
         gram *= self.sizes
         gram *= self.sizes[:, None]
         return gram
