@@ -53,7 +53,9 @@ class LinearDeletion:
         keep, shares = perturb.small_deletions(len(sample), budget, rng, self.largest)
         outputs = classifier.masked_log_odds(sample, keep)
         feature = additive.features(sample, self.tie)
-        kept = keep.astype(np.float64) @ np.eye(feature.max() + 1)[feature]
+        kept = keep.astype(np.float64)
+        if self.tie != "position":
+            kept = kept @ np.eye(feature.max() + 1)[feature]
         shares /= shares.sum()
         centre, mean = shares @ kept, float(shares @ outputs)
         weights, rank = additive.least_squares(kept - centre, outputs - mean, shares)

@@ -95,7 +95,6 @@ def fit_shifted(
     from slalom_bench.numerics.shifts import ShiftedSlalom, ShiftTable
 
     n = keep.shape[1]
-    removed = (~keep).astype(np.float64)
     one, rest = slice(1, n + 1), slice(n + 1 if singles else 1, None)
     shift = ShiftedSlalom(np.zeros(n), np.zeros(n), (0.0, 0.0), np.zeros(n), np.zeros((n + 1, largest + 1)), 0.0)
     worth = keep[rest].size and (largest or not singles)
@@ -111,7 +110,7 @@ def fit_shifted(
         if problem is None:
             return np.zeros(n)
         change = left - left[0]
-        added = removed @ change[one] if singles else 0.0
+        added = ~keep @ change[one] if singles else 0.0
         effects, shift.table = problem.fit((change - added)[rest])
         return effects
 

@@ -10,7 +10,7 @@ from slalom_bench import undefined
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.agreement import spearman
 from slalom_bench.registry import metric
-from slalom_bench.tokens import encode_all
+from slalom_bench.tokens import distinct_words, encode_all, reads_by_word
 from slalom_bench.types import Explanation, Floats, Ints, Sample, Score
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ class NaiveBayesSpearman:
         alpha = ALPHA[context.protocol] if self.alpha is None else self.alpha
         key = ("nb-spearman", classifier.identity(), context.task.source.content_hash, self.documents)
         ids, counts = context.once(key, lambda: class_counts(classifier, context, self.documents))
-        weights = naive_bayes_weights(counts, explanation.target, alpha, normalise=not paper)
+        target = explanation.target
+        weights = context.once(
+            (*key, target, alpha, paper), lambda: naive_bayes_weights(counts, target, alpha, normalise=not paper)
+        )
         if weights is None:
             return undefined.everywhere(explanation.scores, undefined.NO_TRAIN)
         tokens, first, inverse = np.unique(sample.ids, return_index=True, return_inverse=True)
@@ -56,14 +59,20 @@ class NaiveBayesSpearman:
 
 def class_counts(classifier: Classifier, context: Context, documents: int | None) -> tuple[Ints, Floats]:
     """Token ids (sorted) and how often each occurs in every class (ids x classes), in the model's own tokens."""
-    texts = [example for example in context.task.train if example.label is not None][:documents]
-    encoded = encode_all(classifier.tokens, [example.text for example in texts])
-    labels = np.repeat([example.label for example in texts], [len(ids) for ids in encoded]).astype(np.int64)
-    classes, flat = len(classifier.class_names), np.concatenate([*encoded, np.zeros(0, np.int64)])
-    if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
-        raise InvalidInput(f"training labels {labels.min()} to {labels.max()} for a model of {classes} classes")
-    size = classes * (int(flat.max(initial=0)) + 1)
-    counts: Floats = np.bincount(flat * classes + labels, minlength=size).reshape(-1, classes).astype(np.float64)
+    labelled = [(e.text, e.label) for e in context.task.train if e.label is not None][:documents]
+    texts, labels = [text for text, _ in labelled], [label for _, label in labelled]
+    classes = len(classifier.class_names)
+    if labels and not 0 <= min(labels) <= max(labels) < classes:
+        raise InvalidInput(f"training labels {min(labels)} to {max(labels)} for a model of {classes} classes")
+    if reads_by_word(classifier.tokens):
+        key = ("distinct-words", context.task.source.content_hash, documents, classes)
+        parts, times = context.once(key, lambda: distinct_words(texts, labels, classes))
+    else:
+        parts, times = texts, np.eye(classes, dtype=np.int64)[labels]
+    encoded = encode_all(classifier.tokens, parts)
+    flat = np.concatenate([*encoded, np.zeros(0, np.int64)])
+    times = np.repeat(times, [len(ids) for ids in encoded], axis=0)
+    counts = np.stack([np.bincount(flat, column) for column in times.T], axis=1).astype(np.float64)
     ids = np.flatnonzero(counts.any(axis=1)).astype(np.int64)
     return ids, counts[ids]
 

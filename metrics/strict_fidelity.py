@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom_bench import undefined
 from slalom_bench.errors import InvalidInput
@@ -47,9 +48,7 @@ class StrictFidelity:
         possible = [name for name, reason in results.items() if reason is None]
         if not possible:
             return undefined.everywhere([*results, "mean", "normalised"], undefined.TOO_SHORT)
-        rng = context.rng("strict-fidelity", sample.id)
-        draw = nested_masks if context.protocol == "paper" else independent_masks
-        keep = np.vstack([np.ones((1, len(sample)), np.bool_), draw(len(sample), len(possible), count, rng)])
+        keep = shared_masks(context, sample, len(possible), count)
         # the whole grid in one call: every explainer asks for the same set, which the handle computes once
         answers = classifier.targeting(explanation.target).masked_log_odds(sample, keep)
         predictions = surrogate.predict(keep)
@@ -62,6 +61,18 @@ class StrictFidelity:
         if whole:
             results["normalised"] = undefined.no_change(observed) or float(errors.mean() / np.mean(observed**2))
         return undefined.split(results)
+
+
+def shared_masks(context: Context, sample: Sample, largest: int, count: int) -> Bools:
+    """The full input and a sample's masks: drawn once for all explainers, kept as bits."""
+    n = len(sample)
+
+    def draw() -> NDArray[np.uint8]:
+        masks = nested_masks if context.protocol == "paper" else independent_masks
+        return np.packbits(masks(n, largest, count, context.rng("strict-fidelity", sample.id)), axis=1)
+
+    bits = context.once(("strict-fidelity", context.protocol, context.seed, sample.id, n, largest, count), draw)
+    return np.vstack([np.ones((1, n), np.bool_), np.unpackbits(bits, axis=1, count=n).view(np.bool_)])
 
 
 def independent_masks(n: int, largest: int, count: int, rng: np.random.Generator) -> Bools:

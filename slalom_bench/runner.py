@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,6 +41,19 @@ class RunResult:
     repairs: list[str] = field(default_factory=list)
 
 
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """No search for garbage: loading makes a million lasting objects, and each search looks at all there are so far."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+@no_collections()
 def load_subjects(
     suite: Suite, options: ModelOptions, reporter: Reporter, token_budget: int | None = None
 ) -> tuple[list[Subject], list[Skip]]:

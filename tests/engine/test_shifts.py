@@ -70,6 +70,31 @@ def test_effects_and_table_together_without_singles(rows: int) -> None:
     assert np.corrcoef(found, effects)[0, 1] > 0.9
 
 
+@pytest.mark.parametrize(("largest", "singles"), [(6, True), (6, False), (1, True), (1, False), (0, False)])
+def test_inner_products_and_adjoint_are_those_of_the_regressors(largest: int, singles: bool) -> None:
+    """Against the definition: indicators of (token, shift), less the full input's and, held, those of each removal."""
+    n, rng = 12, np.random.default_rng(7)
+    removed = ~perturb.delete_counts(n, rng.integers(0, (largest or n) + 1, size=40), rng)
+
+    def indicators(rows: np.ndarray) -> np.ndarray:
+        kept = np.hstack([~rows, np.ones((len(rows), 1), bool)])
+        hot = kept[:, :, None] & (moved(rows, largest)[:, :, None] == np.arange(largest + 1))
+        return hot.reshape(len(rows), -1).astype(float) - np.eye(largest + 1)[np.zeros(n + 1, int)].ravel()
+
+    features = indicators(removed)
+    table = ShiftTable(removed, largest, singles=singles)
+    if singles:
+        features -= removed @ indicators(np.eye(n, dtype=bool))
+    else:
+        features = np.hstack([features, -removed.astype(float)])
+    x, scaled = rng.normal(size=40), features * table.sizes / np.sqrt(table.noise)[:, None]
+    np.testing.assert_allclose(table._adjoint(x), table.sizes * (x @ features), atol=1e-12)
+    np.testing.assert_allclose(table._kernel(slice(None)), scaled @ scaled.T, atol=1e-10)
+    np.testing.assert_array_equal(table._features(slice(None), range(largest + 1)), features)
+    with pytest.raises(InvalidInput, match="at most 1"):
+        ShiftTable(np.ones((1, 2), bool), 1, singles=False)
+
+
 def test_the_ridge_finds_the_noise_level() -> None:
     rng = np.random.default_rng(2)
     features = rng.normal(size=(400, 30))
@@ -77,6 +102,16 @@ def test_the_ridge_finds_the_noise_level() -> None:
     ratio, prior, _ = choose_ridge(features @ features.T, target)
     assert ratio == pytest.approx(9 / 4, rel=0.6)
     assert prior == pytest.approx(4, rel=0.6)
+
+
+def test_the_ridge_has_the_likelihood_of_its_normal_law() -> None:
+    from scipy.stats import multivariate_normal
+
+    rng = np.random.default_rng(3)
+    features, target = rng.normal(size=(20, 8)), rng.normal(size=20)
+    ratio, prior, cost = choose_ridge(features @ features.T, target)
+    law = multivariate_normal(cov=prior * (features @ features.T + ratio * np.eye(20)))
+    assert cost == pytest.approx(-2 * law.logpdf(target) - 20 * (1 + np.log(2 * np.pi)))
 
 
 def test_stored_and_loaded_it_predicts_the_same() -> None:
