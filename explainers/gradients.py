@@ -1,8 +1,4 @@
-"""Gradients of the log-odds with respect to word embeddings: plain, times input, integrated.
-
-The handle gives the gradients, packed, counted and timed like every other query. What is left is a few lines, proven
-equal to captum's (tests/oracles): calling captum for them would cost a run its import, which brings matplotlib.
-"""
+"""Gradients of the log-odds with respect to word embeddings, by captum: plain, times input, integrated."""
 
 from __future__ import annotations
 
@@ -24,6 +20,28 @@ if TYPE_CHECKING:
 
 BASELINES = ("zero", "pad", "mask")
 PUBLISHED_POINTS = 30
+
+
+def attribute(
+    method: str, classifier: Classifier, words: torch.Tensor, **options: Any
+) -> tuple[torch.Tensor, Floats]:
+    """A captum method's attributions of word embeddings (length x width), and the log-odds it saw on the way.
+
+    captum asks the handle for its gradients, so that they are packed, counted and timed like every other query.
+    """
+    from captum import attr
+
+    seen: list[Floats] = []
+
+    def gradients(forward_fn: Any, inputs: tuple[torch.Tensor], *_: Any, **__: Any) -> tuple[torch.Tensor]:
+        values, grads = classifier.gradients(inputs[0])
+        seen.append(values)
+        return (grads,)
+
+    captum_method = getattr(attr, method)(classifier.log_odds_from_embeddings)
+    captum_method.gradient_func = gradients
+    out = captum_method.attribute(words[None].requires_grad_(True), **options)
+    return out[0].detach(), np.concatenate(seen)
 
 
 def published_norms(classifier: Classifier, sample: Sample, scales: Floats, *, times_input: bool) -> Explanation:
@@ -52,20 +70,20 @@ class _Gradient:
     """One gradient, reduced over the width of the embedding."""
 
     unsigned = False
+    method = "Saliency"
+    options: dict[str, Any] = {"abs": False}  # noqa: RUF012
 
-    def reduce(self, gradient: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        raise NotImplementedError
+    def reduce(self, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.sum(dim=1)
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        words = classifier.embed(sample)
-        values, gradients = classifier.gradients(words[None])
-        full, gradient = float(values[0]), gradients[0, classifier.content]
-        scores = self.reduce(gradient, words[classifier.content]).cpu().numpy()
+        gradient, (full,) = attribute(self.method, classifier, classifier.embed(sample), **self.options)
+        scores = self.reduce(gradient[classifier.content].double()).cpu().numpy()
         return Explanation(
             {"attribution": scores}, "attribution", classifier.target,
             unsigned=frozenset({"attribution"} if self.unsigned else ()),
             surrogate=None if self.unsigned else LinearSurrogate.from_full(scores, full),
-            diagnostics=self.diagnose(gradient, scores),
+            diagnostics=self.diagnose(gradient[classifier.content], scores),
         )
 
     def diagnose(self, gradient: torch.Tensor, scores: Floats) -> dict[str, Any]:
@@ -80,8 +98,8 @@ class GradAvg(_Gradient):
     mean is exactly 0 and what is computed is rounding error: the diagnostics then say `cancelled`.
     """
 
-    def reduce(self, gradient: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        return gradient.double().mean(dim=1)
+    def reduce(self, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.mean(dim=1)
 
     def diagnose(self, gradient: torch.Tensor, scores: Floats) -> dict[str, Any]:
         summands = float(gradient.abs().mean())
@@ -94,8 +112,8 @@ class GradL1(_Gradient):
 
     unsigned = True
 
-    def reduce(self, gradient: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        return gradient.double().norm(p=1, dim=1)
+    def reduce(self, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.norm(p=1, dim=1)
 
 
 @explainer("grad-l2", version=1, needs={"gradients"}, stochastic=False, family="gradient")
@@ -115,16 +133,16 @@ class GradL2(_Gradient):
             return published_norms(classifier, sample, np.ones(1), times_input=False)
         return super().explain(classifier, sample, budget, rng)
 
-    def reduce(self, gradient: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        return gradient.double().norm(p=2, dim=1)
+    def reduce(self, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient.norm(p=2, dim=1)
 
 
 @explainer("grad-x-input", version=1, needs={"gradients"}, stochastic=False, family="gradient")
 class GradXInput(_Gradient):
     """Inner product of a word embedding with dF/d(word embedding): signed. One query."""
 
-    def reduce(self, gradient: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        return (gradient * words).double().sum(dim=1)
+    method = "InputXGradient"
+    options: dict[str, Any] = {}  # noqa: RUF012
 
 
 @explainer("integrated-gradients", version=1, needs={"gradients"}, stochastic=False, family="gradient")
@@ -157,11 +175,7 @@ class IntegratedGradients:
         origin = self._origin(classifier, sample, words)
         with torch.no_grad():
             full, base = classifier.log_odds_from_embeddings(torch.stack([words, origin])).tolist()
-        nodes, weights = np.polynomial.legendre.leggauss(steps)
-        points = [origin + share * (words - origin) for share in (0.5 * (1 + nodes)).tolist()]
-        _, grads = classifier.gradients(torch.stack(points))
-        shares = torch.as_tensor(0.5 * weights, dtype=torch.float32, device=grads.device)[:, None, None]
-        parts = (grads * shares).sum(dim=0) * (words - origin)
+        parts, _ = attribute("IntegratedGradients", classifier, words, baselines=origin[None], n_steps=steps)
         scores = parts[classifier.content].double().sum(dim=1).cpu().numpy()
         return Explanation(
             {"attribution": scores}, "attribution", classifier.target,
