@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from slalom_bench.numerics.shifts import ShiftedSlalom
 
 
-@explainer("slalom-anchor", version=3, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-anchor", version=4, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomAnchor:
     """SLALOM with an anchor token and position shifts, fitted to single and multiple deletions; made for fidelity.
 
