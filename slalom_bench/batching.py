@@ -112,9 +112,10 @@ def distinct(keys: Keys, lengths: Ints) -> tuple[Ints, Ints]:
     The order depends on the set alone, however it was asked for.
     """
     order = np.lexsort((keys[:, 1], keys[:, 0], -lengths))
-    ordered = keys[order]
+    ordered = keys.take(order, axis=0)
+    changes = ordered[1:] != ordered[:-1]
     new = np.ones(len(keys), np.bool_)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    np.logical_or(changes[:, 0], changes[:, 1], out=new[1:])
     places = np.empty(len(keys), np.int64)
     places[order] = np.cumsum(new) - 1
     return order[new], places
@@ -154,41 +155,47 @@ class QueryCache:
 
     def __init__(self, limit: int = 4_000_000) -> None:
         self.limit = limit
-        self._scope: dict[bytes, list[float]] = {}
         self._sets: OrderedDict[bytes, tuple[Floats, float]] = OrderedDict()
         self._held = 0
+        self.new_scope()
 
     def new_scope(self) -> None:
-        self._scope = {}
+        self._scope: dict[bytes, list[float]] = {}
+        self._recent: list[tuple[Keys, Floats]] = []
+        self._seen = 0
 
     def known(self, keys: Keys) -> dict[int, list[float]]:
         """The answers of those rows that this scope has seen."""
+        for recent, answers in self._recent:
+            self._scope.update(zip(_names(recent), answers.tolist(), strict=True))
+        self._recent = []
         if not self._scope:
             return {}
         return {row: self._scope[name] for row, name in enumerate(_names(keys)) if name in self._scope}
 
     def remember(self, keys: Keys, answers: Floats) -> None:
-        """Into the scope; a full scope starts afresh, which costs queries and nothing else."""
-        if len(self._scope) + len(keys) > self.limit:
-            self._scope = {}
-        self._scope.update(zip(_names(keys), answers.tolist(), strict=True))
+        """Into the scope, sorted in when it is next asked; a full one starts afresh, which costs queries only."""
+        if self._seen + len(keys) > self.limit:
+            self.new_scope()
+        self._recent.append((keys, answers))
+        self._seen += len(keys)
 
-    def get_set(self, keys: Keys) -> tuple[Floats, float] | None:
-        """The answers of exactly this set, and the model seconds that they took."""
-        name = self._name(keys)
+    def get_set(self, name: bytes) -> tuple[Floats, float] | None:
+        """The answers of exactly the set of this name, and the model seconds that they took."""
         if name in self._sets:
             self._sets.move_to_end(name)
         return self._sets.get(name)
 
-    def put_set(self, keys: Keys, answers: Floats, seconds: float) -> None:
-        self._sets[self._name(keys)] = (answers, seconds)
+    def put_set(self, name: bytes, answers: Floats, seconds: float) -> None:
+        self._sets[name] = (answers, seconds)
         self._held += len(answers)
         while self._held > self.limit:
             _, (dropped, _) = self._sets.popitem(last=False)
             self._held -= len(dropped)
 
     @staticmethod
-    def _name(keys: Keys) -> bytes:
+    def name(keys: Keys) -> bytes:
+        """Of a set, by its keys in their order."""
         return hashlib.blake2b(keys.tobytes(), digest_size=16).digest()
 
 

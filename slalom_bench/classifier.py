@@ -233,29 +233,30 @@ class Classifier:
             return np.empty((0, len(self.class_names)))
         keys = contents.keys()
         rows, places = distinct(keys, contents.lengths)
-        known = {} if self._cache is None else self._cache.known(keys[rows])
-        answers, unknown = np.empty((len(rows), len(self.class_names))), np.ones(len(rows), np.bool_)
-        if known:
-            seen = list(known)
-            answers[seen], unknown[seen] = list(known.values()), False
+        keys = keys.take(rows, axis=0)
+        known = {} if self._cache is None else self._cache.known(keys)
         self._count(hits=len(contents) - len(rows) + len(known))
+        if not known:
+            return self._answer(keys, contents, rows).take(places, axis=0)
+        answers, unknown = np.empty((len(rows), len(self.class_names))), np.ones(len(rows), np.bool_)
+        unknown[list(known)] = False
+        answers[~unknown] = list(known.values())
         if len(known) < len(rows):
-            asked = rows[unknown]
-            answers[unknown] = self._answer(keys[asked], contents, asked)
-        return answers[places]
+            answers[unknown] = self._answer(keys[unknown], contents, rows[unknown])
+        return answers.take(places, axis=0)
 
     def _answer(self, keys: Keys, contents: Ragged, rows: Ints) -> Floats:
-        known = None if self._cache is None else self._cache.get_set(keys)
-        if known is not None:
+        if self._cache is None:
+            return self._compute(self._whole(contents, rows))
+        name = self._cache.name(keys)
+        if (known := self._cache.get_set(name)) is not None:
             answers, seconds = known
             self._count(hits=len(keys), saved_seconds=seconds)
         else:
             before = self.total.model_seconds
             answers = self._compute(self._whole(contents, rows))
-            if self._cache is not None:
-                self._cache.put_set(keys, answers, self.total.model_seconds - before)
-        if self._cache is not None:
-            self._cache.remember(keys, answers)
+            self._cache.put_set(name, answers, self.total.model_seconds - before)
+        self._cache.remember(keys, answers)
         return answers
 
     def _whole(self, contents: Sequences, rows: Ints | slice = slice(None)) -> Ragged:
