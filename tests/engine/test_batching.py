@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slalom_bench.batching import PADDING_SHARE, QueryCache, Ragged, distinct, pack
+from slalom_bench.batching import ENOUGH, QueryCache, Ragged, distinct, pack
 from slalom_bench.classifier import Classifier
 from slalom_bench.perturb import HIDDEN
 from slalom_bench.testing import random_backend
@@ -100,8 +100,8 @@ def packed(lengths: list[int], token_budget: int, pads: bool) -> list[slice]:
     for i, length in enumerate(lengths):
         size = lengths[start] * (i - start + 1) if pads else real + length
         full = size > token_budget
-        ragged = size - (real + length) > PADDING_SHARE * size and 4 * real >= token_budget
-        if i > start and (full or ragged):
+        padded = size > real + length and ENOUGH * real >= token_budget
+        if i > start and (full or padded):
             found.append(slice(start, i))
             start, real = i, 0
         real += length
