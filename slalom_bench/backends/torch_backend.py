@@ -79,9 +79,12 @@ def memory_errors() -> Iterator[None]:
 def pad_batch(sequences: Sequence[Ints], pad_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Right-padded ids and attention mask; hidden positions become padding where they stand."""
     laid = Ragged.of(sequences)
-    filled = np.arange(laid.lengths.max()) < laid.lengths[:, None]
-    ids = np.full(filled.shape, HIDDEN, np.int64)
-    ids[filled] = laid.ids
+    shape = len(laid), int(laid.lengths.max())
+    if laid.lengths.min() == shape[1]:
+        ids = laid.ids.reshape(shape)
+    else:
+        ids = np.full(shape, HIDDEN, np.int64)
+        ids[np.arange(shape[1]) < laid.lengths[:, None]] = laid.ids
     attended = ids != HIDDEN
     return np.where(attended, ids, pad_id), attended.astype(np.int64)
 

@@ -100,7 +100,7 @@ def packed(lengths: list[int], token_budget: int, pads: bool) -> list[slice]:
     for i, length in enumerate(lengths):
         size = lengths[start] * (i - start + 1) if pads else real + length
         full = size > token_budget
-        padded = size > real + length and ENOUGH * real >= token_budget
+        padded = size > real + length and real >= ENOUGH * token_budget
         if i > start and (full or padded):
             found.append(slice(start, i))
             start, real = i, 0
