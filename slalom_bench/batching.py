@@ -72,7 +72,8 @@ class Ragged(Sequence[Ints]):
         lengths = self.lengths[rows] + (len(prefix) + len(suffix))
         ends = lengths.cumsum()
         starts = ends - lengths
-        index = np.arange(lengths.sum()) + np.repeat(self.starts[rows] - starts - len(prefix), lengths)
+        index = np.arange(lengths.sum())
+        index += np.repeat(self.starts[rows] - starts - len(prefix), lengths)
         ids = self.ids.take(index, mode="clip") if len(self.ids) else np.empty(len(index), np.int64)
         for i, token in enumerate(prefix):
             ids[starts + i] = token
@@ -82,7 +83,9 @@ class Ragged(Sequence[Ints]):
 
     def positions(self) -> Ints:
         """Where each id stands in its sequence."""
-        return np.arange(len(self.ids)) - np.repeat(self.starts, self.lengths)
+        positions = np.arange(len(self.ids))
+        positions -= np.repeat(self.starts, self.lengths)
+        return positions
 
     def keys(self) -> Keys:
         """Two multilinear hashes modulo 2^64 of each sequence and its length, the same in every process.
@@ -95,7 +98,9 @@ class Ragged(Sequence[Ints]):
         keys = np.multiply.outer(self.lengths.view(np.uint64), lanes[:, 0])
         if len(filled):
             for key, lane in zip(keys.T, lanes[:, 1:], strict=True):
-                key[filled] += np.add.reduceat(lane.take(positions) * ids, self.starts[filled])
+                products = lane.take(positions)
+                products *= ids
+                key[filled] += np.add.reduceat(products, self.starts[filled])
         return keys
 
 
