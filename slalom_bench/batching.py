@@ -1,41 +1,151 @@
-"""Packing sequences of mixed length into batches, and remembering answers without changing them."""
+"""Many id sequences as one array, packing them into batches, and remembering answers without changing them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_bench.types import Ints
+from slalom_bench.types import Floats, Ints
 
-PADDING_SHARE = 0.02
-"""A batch that is at least a quarter full is closed rather than padded by more than this."""
+ENOUGH = 0.25
+"""The share of its tokens from which a batch ends rather than be padded."""
 
-
-def digest(sequence: Ints) -> bytes:
-    """A short key of one id sequence."""
-    return hashlib.blake2b(np.ascontiguousarray(sequence, np.int64).data, digest_size=16).digest()
+Keys = NDArray[np.uint64]
+"""A row of two numbers for each sequence."""
 
 
-def pack(lengths: Sequence[int], token_budget: int, *, pads: bool = True) -> Iterator[slice]:
+class Ragged(Sequence[Ints]):
+    """Id sequences of any lengths laid end to end: a sequence of vectors, with arithmetic for all of them at once."""
+
+    __slots__ = ("ends", "ids", "lengths")
+
+    def __init__(self, ids: Ints, lengths: Ints) -> None:
+        self.ids = ids
+        self.lengths = lengths
+        self.ends: Ints = lengths.cumsum()
+
+    @classmethod
+    def of(cls, sequences: Sequence[Ints] | Ints) -> Ragged:
+        """Any sequence of vectors, or the rows of a matrix; what is ragged already is returned as it is."""
+        if isinstance(sequences, Ragged):
+            return sequences
+        if isinstance(sequences, np.ndarray) and sequences.ndim == 2:
+            return cls(sequences.astype(np.int64, copy=False).reshape(-1), np.full(len(sequences), sequences.shape[1]))
+        lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
+        if not len(lengths):
+            return cls(np.empty(0, np.int64), lengths)
+        return cls(np.concatenate(sequences, dtype=np.int64, casting="unsafe"), lengths)
+
+    @property
+    def starts(self) -> Ints:
+        return self.ends - self.lengths
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[Ints]:
+        start = 0
+        for end in self.ends.tolist():
+            yield self.ids[start:end]
+            start = end
+
+    @overload
+    def __getitem__(self, which: int) -> Ints: ...
+    @overload
+    def __getitem__(self, which: slice) -> Ragged: ...
+    def __getitem__(self, which: int | slice) -> Ints | Ragged:
+        if not isinstance(which, slice):
+            return self.ids[self.ends[which] - self.lengths[which] : self.ends[which]]
+        start, stop, step = which.indices(len(self))
+        if step != 1 or start >= stop:
+            return self.pick(which)
+        return Ragged(self.ids[self.ends[start] - self.lengths[start] : self.ends[stop - 1]], self.lengths[start:stop])
+
+    def pick(self, rows: Ints | slice, prefix: Sequence[int] = (), suffix: Sequence[int] = ()) -> Ragged:
+        """The sequences of these rows, each between a prefix and a suffix."""
+        lengths = self.lengths[rows] + (len(prefix) + len(suffix))
+        ends = lengths.cumsum()
+        starts = ends - lengths
+        index = np.arange(lengths.sum())
+        index += np.repeat(self.starts[rows] - starts - len(prefix), lengths)
+        ids = self.ids.take(index, mode="clip") if len(self.ids) else np.empty(len(index), np.int64)
+        for i, token in enumerate(prefix):
+            ids[starts + i] = token
+        for i, token in enumerate(reversed(suffix), start=1):
+            ids[ends - i] = token
+        return Ragged(ids, lengths)
+
+    def positions(self) -> Ints:
+        """Where each id stands in its sequence."""
+        positions = np.arange(len(self.ids))
+        positions -= np.repeat(self.starts, self.lengths)
+        return positions
+
+    def keys(self) -> Keys:
+        """Two multilinear hashes modulo 2^64 of each sequence and its length, the same in every process.
+
+        Over the draw of the multipliers, two sequences of ids below 2^18 share a key with a probability below 2^-93:
+        among 4 million, any two do with one below 2^-50.
+        """
+        filled, positions, ids = np.flatnonzero(self.lengths), self.positions(), self.ids.view(np.uint64)
+        lanes = multipliers(int(self.lengths.max(initial=0)).bit_length())
+        keys = np.multiply.outer(self.lengths.view(np.uint64), lanes[:, 0])
+        if len(filled):
+            for key, lane in zip(keys.T, lanes[:, 1:], strict=True):
+                products = lane.take(positions)
+                products *= ids
+                key[filled] += np.add.reduceat(products, self.starts[filled])
+        return keys
+
+
+@cache
+def multipliers(bits: int) -> Keys:
+    """For each of two hashes random multipliers of the length and of the first 2^bits positions."""
+    drawn: Keys = np.random.PCG64(2024).random_raw(2 * (2**bits + 1))
+    return np.ascontiguousarray(drawn.reshape(-1, 2).T)
+
+
+def distinct(keys: Keys, lengths: Ints) -> tuple[Ints, Ints]:
+    """A row of each distinct key, by falling length, then key; and for every row its place among these.
+
+    The order depends on the set alone, however it was asked for.
+    """
+    order = np.lexsort((keys[:, 1], keys[:, 0], -lengths))
+    ordered = keys.take(order, axis=0)
+    changes = ordered[1:] != ordered[:-1]
+    new = np.ones(len(keys), np.bool_)
+    np.logical_or(changes[:, 0], changes[:, 1], out=new[1:])
+    places = np.empty(len(keys), np.int64)
+    places[order] = np.cumsum(new) - 1
+    return order[new], places
+
+
+def pack(lengths: Sequence[int] | Ints, token_budget: int, *, pads: bool = True) -> Iterator[slice]:
     """Cut sequences sorted by falling length into batches of at most `token_budget` tokens, padding included.
 
-    A single sequence longer than the budget is a batch of its own.
+    A single sequence longer than the budget is a batch of its own. Where batches are padded, one that holds `ENOUGH`
+    takes equal lengths only: unpadded ones need no mask, which costs attention more than a smaller batch does.
     """
-    start, real = 0, 0
-    for i, length in enumerate(lengths):
-        size = lengths[start] * (i - start + 1) if pads else real + length
-        full = size > token_budget
-        ragged = size - (real + length) > PADDING_SHARE * size and 4 * real >= token_budget
-        if i > start and (full or ragged):
-            yield slice(start, i)
-            start, real = i, 0
-        real += length
-    if start < len(lengths):
-        yield slice(start, len(lengths))
+    lengths = np.asarray(lengths, np.int64)
+    falling, before = -lengths, np.concatenate(([0], lengths.cumsum()))
+    start = 0
+    while start < len(lengths):
+        if pads:
+            full = start + token_budget // max(1, int(lengths[start]))
+            shorter = falling.searchsorted(falling[start], side="right")
+            enough = before.searchsorted(before[start] + ENOUGH * token_budget)
+            stop = min(full, max(shorter, enough), len(lengths))
+        else:
+            stop = before.searchsorted(before[start] + token_budget, side="right") - 1
+        stop = max(int(stop), start + 1)
+        yield slice(start, stop)
+        start = stop
 
 
 class QueryCache:
@@ -49,37 +159,50 @@ class QueryCache:
 
     def __init__(self, limit: int = 4_000_000) -> None:
         self.limit = limit
-        self._scope: dict[bytes, NDArray[np.float64]] = {}
-        self._sets: OrderedDict[bytes, tuple[NDArray[np.float64], float]] = OrderedDict()
+        self._sets: OrderedDict[bytes, tuple[Floats, float]] = OrderedDict()
         self._held = 0
+        self.new_scope()
 
     def new_scope(self) -> None:
-        self._scope = {}
+        self._scope: dict[bytes, list[float]] = {}
+        self._recent: list[tuple[Keys, Floats]] = []
+        self._seen = 0
 
-    def known(self, keys: Iterable[bytes]) -> dict[bytes, NDArray[np.float64]]:
-        """The answers of those that this scope has seen."""
-        return {key: self._scope[key] for key in keys if key in self._scope}
+    def known(self, keys: Keys) -> dict[int, list[float]]:
+        """The answers of those rows that this scope has seen."""
+        for recent, answers in self._recent:
+            self._scope.update(zip(_names(recent), answers.tolist(), strict=True))
+        self._recent = []
+        if not self._scope:
+            return {}
+        return {row: self._scope[name] for row, name in enumerate(_names(keys)) if name in self._scope}
 
-    def remember(self, keys: Sequence[bytes], answers: NDArray[np.float64]) -> None:
-        """Into the scope; a full scope starts afresh, which costs queries and nothing else."""
-        if len(self._scope) + len(keys) > self.limit:
-            self._scope = {}
-        self._scope.update(zip(keys, answers, strict=True))
+    def remember(self, keys: Keys, answers: Floats) -> None:
+        """Into the scope, sorted in when it is next asked; a full one starts afresh, which costs queries only."""
+        if self._seen + len(keys) > self.limit:
+            self.new_scope()
+        self._recent.append((keys, answers))
+        self._seen += len(keys)
 
-    def get_set(self, keys: Sequence[bytes]) -> tuple[NDArray[np.float64], float] | None:
-        """The answers of exactly this set, and the model seconds that they took."""
-        name = self._name(keys)
+    def get_set(self, name: bytes) -> tuple[Floats, float] | None:
+        """The answers of exactly the set of this name, and the model seconds that they took."""
         if name in self._sets:
             self._sets.move_to_end(name)
         return self._sets.get(name)
 
-    def put_set(self, keys: Sequence[bytes], answers: NDArray[np.float64], seconds: float) -> None:
-        self._sets[self._name(keys)] = (answers, seconds)
+    def put_set(self, name: bytes, answers: Floats, seconds: float) -> None:
+        self._sets[name] = (answers, seconds)
         self._held += len(answers)
         while self._held > self.limit:
             _, (dropped, _) = self._sets.popitem(last=False)
             self._held -= len(dropped)
 
     @staticmethod
-    def _name(keys: Sequence[bytes]) -> bytes:
-        return hashlib.blake2b(b"".join(keys), digest_size=16).digest()
+    def name(keys: Keys) -> bytes:
+        """Of a set, by its keys in their order."""
+        return hashlib.blake2b(keys.tobytes(), digest_size=16).digest()
+
+
+def _names(keys: Keys) -> list[bytes]:
+    names: list[bytes] = keys.view("V16")[:, 0].tolist()
+    return names

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_bench import perturb
-from slalom_bench.batching import QueryCache, digest, pack
+from slalom_bench.batching import Keys, QueryCache, Ragged, distinct, pack
 from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
 from slalom_bench.threads import one_algebra_thread
 from slalom_bench.tokens import Tokens, encode
@@ -21,7 +21,8 @@ from slalom_bench.types import Bools, Cost, Example, Floats, Ints, Sample
 if TYPE_CHECKING:
     import torch
 
-Sequences = Sequence[Ints]
+Sequences = Sequence[Ints] | Ints
+"""Vectors of ids, or the rows of a matrix of ids."""
 Differentiable: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
 """Word embeddings (batch x length x width) to logits (batch x classes)."""
 
@@ -53,7 +54,7 @@ class Backend(Protocol):
         """A hash of everything that shapes the answers: weights, configuration, tokenizer, dtype."""
         ...
 
-    def logits(self, sequences: Sequences) -> NDArray[np.floating]: ...
+    def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]: ...
     gradient_budget: int
     """Tokens of a batch whose activations a backward pass will need, before halving."""
 
@@ -193,8 +194,9 @@ class Classifier:
 
     def _count(self, **amounts: float) -> None:
         for cost in (self.total, *(cost for cost, _ in self._budgets)):
+            counters = vars(cost)
             for name, amount in amounts.items():
-                setattr(cost, name, getattr(cost, name) + amount)
+                counters[name] += amount
 
     def _ask(self, queries: int) -> None:
         self._count(queries=queries)
@@ -208,6 +210,8 @@ class Classifier:
         """F_c = l_c - logsumexp of the other logits, for content sequences of any length and number."""
         logits = self.logits(sequences)
         c = self.target if target is None else target
+        if logits.shape[1] == 2:
+            return logits[:, c] - logits[:, (c + 1) % 2]
         return logits[:, c] - np.logaddexp.reduce(np.delete(logits, c, axis=1), axis=1)
 
     def probabilities(self, sequences: Sequences) -> Floats:
@@ -218,94 +222,90 @@ class Classifier:
         """Log-odds of what keep-masks leave of a sample under this handle's removal rule."""
         return self.log_odds(self.mask(sample, keep))
 
-    def mask(self, sample: Sample, keep: Bools) -> list[Ints]:
+    def mask(self, sample: Sample, keep: Bools) -> Ragged:
         return perturb.apply_masks(sample.ids, keep, self.removal, self.tokens.mask_id)
 
     def logits(self, sequences: Sequences) -> Floats:
         """Logits (m x classes) in float64, each distinct sequence computed once."""
-        self._ask(len(sequences))
-        if not len(sequences):
+        contents = Ragged.of(sequences)
+        self._ask(len(contents))
+        if not len(contents):
             return np.empty((0, len(self.class_names)))
-        keys = [digest(sequence) for sequence in sequences]
-        first = dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
-        known = {} if self._cache is None else self._cache.known(first)
-        unknown = [key for key in first if key not in known]
-        self._count(hits=len(sequences) - len(unknown))
-        # by length, then content: the batches depend on the set, not on the order it came in
-        unknown.sort(key=lambda key: (-len(sequences[first[key]]), key))
-        rows = {key: row for row, key in enumerate((*known, *unknown))}
-        answers = np.empty((len(rows), len(self.class_names)))
-        if known:
-            answers[: len(known)] = list(known.values())
-        if unknown:
-            answers[len(known) :] = self._answer(unknown, [sequences[first[key]] for key in unknown])
-        return answers[[rows[key] for key in keys]]
+        keys = contents.keys()
+        rows, places = distinct(keys, contents.lengths)
+        keys = keys.take(rows, axis=0)
+        known = {} if self._cache is None else self._cache.known(keys)
+        self._count(hits=len(contents) - len(rows) + len(known))
+        if not known:
+            return self._answer(keys, contents, rows).take(places, axis=0)
+        answers, unknown = np.empty((len(rows), len(self.class_names))), np.ones(len(rows), np.bool_)
+        unknown[list(known)] = False
+        answers[~unknown] = list(known.values())
+        if len(known) < len(rows):
+            answers[unknown] = self._answer(keys[unknown], contents, rows[unknown])
+        return answers.take(places, axis=0)
 
-    def _answer(self, keys: list[bytes], sequences: list[Ints]) -> Floats:
-        known = None if self._cache is None else self._cache.get_set(keys)
-        if known is not None:
+    def _answer(self, keys: Keys, contents: Ragged, rows: Ints) -> Floats:
+        if self._cache is None:
+            return self._compute(self._whole(contents, rows))
+        name = self._cache.name(keys)
+        if (known := self._cache.get_set(name)) is not None:
             answers, seconds = known
             self._count(hits=len(keys), saved_seconds=seconds)
         else:
             before = self.total.model_seconds
-            answers = self._compute(self._whole(sequences))
-            if self._cache is not None:
-                self._cache.put_set(keys, answers, self.total.model_seconds - before)
-        if self._cache is not None:
-            self._cache.remember(keys, answers)
+            answers = self._compute(self._whole(contents, rows))
+            self._cache.put_set(name, answers, self.total.model_seconds - before)
+        self._cache.remember(keys, answers)
         return answers
 
-    def _whole(self, contents: Sequences) -> list[Ints]:
-        """Content sequences inside the tokenizer's special-token template."""
-        prefix, suffix = (np.array(part, np.int64) for part in (self.tokens.prefix, self.tokens.suffix))
-        around, lengths = len(prefix) + len(suffix), np.array([len(content) for content in contents])
-        if not around + lengths.min():
+    def _whole(self, contents: Sequences, rows: Ints | slice = slice(None)) -> Ragged:
+        """The content sequences of these rows inside the tokenizer's special-token template."""
+        whole = Ragged.of(contents).pick(rows, self.tokens.prefix, self.tokens.suffix)
+        if not whole.lengths.min():
             raise InvalidInput(f"an empty sequence: model {self.name} adds no special token; keep at least one token")
-        if self.backend.max_length is not None and around + lengths.max() > self.backend.max_length:
+        longest = int(whole.lengths.max())
+        if self.backend.max_length is not None and longest > self.backend.max_length:
             raise InvalidInput(
-                f"a sequence of {around + lengths.max()} tokens, special ones included; model {self.name} takes "
+                f"a sequence of {longest} tokens, special ones included; model {self.name} takes "
                 f"{self.backend.max_length}: encode with max_tokens={self.max_content}"
             )
-        ends = np.cumsum(lengths + around)
-        starts = ends - lengths - around
-        whole, content = np.empty(ends[-1], np.int64), np.ones(ends[-1], np.bool_)
-        for place, token in (*((starts + i, token) for i, token in enumerate(prefix)),
-                             *((ends - i, token) for i, token in enumerate(suffix[::-1], start=1))):
-            whole[place], content[place] = token, False
-        whole[content] = np.concatenate(contents)
-        return [whole[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return whole
 
-    def _compute(self, sequences: list[Ints]) -> Floats:
-        lengths = [len(sequence) for sequence in sequences]
+    def _compute(self, sequences: Ragged) -> Floats:
         out = np.empty((len(sequences), len(self.class_names)))
         done = 0
         while done < len(sequences):
-            batch = next(pack(lengths[done:], self.token_budget, pads=self.backend.pads))
-            part = slice(done, done + batch.stop)
-            start = time.perf_counter()
-            try:
-                logits = self.backend.logits(sequences[part])
-            except OutOfMemory as error:
-                self._halve(lengths[part], error)
-                continue
-            finally:
-                self._count(model_seconds=time.perf_counter() - start)
-            if not np.isfinite(logits).all():
-                raise InvalidInput(f"model {self.name} returned a logit that is not a finite number")
-            out[part] = logits
-            real = sum(lengths[part])
-            padding = batch.stop * lengths[done] - real if self.backend.pads else 0
-            self._count(forwards=batch.stop, batches=1, tokens=real, padding=padding)
-            done = part.stop
+            rest = sequences[done:]
+            for part in pack(rest.lengths, self.token_budget, pads=self.backend.pads):
+                try:
+                    out[done : done + part.stop - part.start] = self._batch(rest[part])
+                except OutOfMemory as error:
+                    self._halve(rest.lengths[part], error)
+                    break
+                done += part.stop - part.start
         return out
 
-    def _halve(self, lengths: list[int], error: Exception) -> None:
+    def _batch(self, sequences: Ragged) -> NDArray[np.floating]:
+        start = time.perf_counter()
+        try:
+            logits = self.backend.logits(sequences)
+        finally:
+            self._count(model_seconds=time.perf_counter() - start)
+        if not np.isfinite(logits).all():
+            raise InvalidInput(f"model {self.name} returned a logit that is not a finite number")
+        count, real = len(sequences), len(sequences.ids)
+        padding = count * int(sequences.lengths[0]) - real if self.backend.pads else 0
+        self._count(forwards=count, batches=1, tokens=real, padding=padding)
+        return logits
+
+    def _halve(self, lengths: Ints, error: Exception) -> None:
         if len(lengths) == 1:
             raise InvalidInput(
                 f"out of memory on a single sequence of {lengths[0]} tokens on {self.backend.device}; "
                 "use a smaller model, shorter samples or another device"
             ) from error
-        self._packing["token_budget"] = max(1, min(self.token_budget, max(lengths) * len(lengths)) // 2)
+        self._packing["token_budget"] = max(1, min(self.token_budget, int(lengths[0]) * len(lengths)) // 2)
 
     # ---- gradients and attention ----
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom_bench.batching import Ragged
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.types import Bools, Floats, Ints
 
@@ -13,21 +14,20 @@ HIDDEN = -1
 """The id of a position that is kept but not attended to; the handle turns it into padding with attention 0."""
 
 
-def apply_masks(ids: Ints, keep: Bools, removal: str = "delete", mask_id: int | None = None) -> list[Ints]:
+def apply_masks(ids: Ints, keep: Bools, removal: str = "delete", mask_id: int | None = None) -> Ragged:
     """The content sequences that keep-masks (m x n) leave of `ids`: shorter ones for `delete`, equally long else."""
     ids = np.asarray(ids, np.int64)
     keep = np.asarray(keep, np.bool_)
     if keep.ndim != 2 or keep.shape[1] != len(ids):
         raise InvalidInput(f"keep-masks of shape {keep.shape}; expected (m, {len(ids)})")
     if removal == "delete":
-        kept = np.broadcast_to(ids, keep.shape)[keep]
-        return np.split(kept, np.cumsum(keep.sum(axis=1))[:-1]) if len(keep) else []
+        return Ragged(np.broadcast_to(ids, keep.shape)[keep], np.count_nonzero(keep, axis=1))
     if removal == "mask":
         if mask_id is None:
             raise Unsupported("removal rule 'mask': this tokenizer has no mask token; use delete or pad")
-        return list(np.where(keep, ids, mask_id))
+        return Ragged.of(np.where(keep, ids, mask_id))
     if removal == "pad":
-        return list(np.where(keep, ids, HIDDEN))
+        return Ragged.of(np.where(keep, ids, HIDDEN))
     raise InvalidInput(f"unknown removal rule {removal!r}; one of {', '.join(REMOVALS)}")
 
 

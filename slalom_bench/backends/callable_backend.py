@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom_bench.batching import Ragged
 from slalom_bench.classifier import Classifier
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.perturb import HIDDEN
@@ -75,7 +76,7 @@ def content_texts(tokens: Tokens, sequences: Sequence[Ints]) -> list[str]:
 
 
 def refuse_hidden(sequences: Sequence[Ints]) -> None:
-    if any((np.asarray(sequence) == HIDDEN).any() for sequence in sequences):
+    if (Ragged.of(sequences).ids == HIDDEN).any():
         raise Unsupported("removal rule 'pad': a black box has no attention mask; use delete or mask")
 
 
@@ -152,7 +153,7 @@ class CallableBackend:
             inputs: list[Any] = list(content_texts(self.tokens, sequences))
         else:
             refuse_hidden(sequences)
-            inputs = [[int(i) for i in sequence] for sequence in sequences]
+            inputs = [sequence.tolist() for sequence in Ragged.of(sequences)]
         return as_logits(self.function(inputs), self.output, len(inputs), len(self.class_names))
 
     def embed(self, sequence: Ints) -> Any:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, relu, scaled_dot_product_attention
 
-from slalom_bench.batching import pack
+from slalom_bench.batching import Ragged, pack
 from slalom_bench.perturb import HIDDEN
 from slalom_bench.types import Bools, Ints
 
@@ -32,6 +32,9 @@ VERSION = "lean 2"
 """Part of a model's identity; changes when the pass below would round otherwise."""
 CHUNK = 2048
 """Tokens that a CPU computes together: few enough for its caches. Other devices take a batch whole."""
+
+Runs = list[tuple[int, int]]
+"""Sequences of equal length that lie one after another: their length, and how many they are."""
 
 
 class BertParts:
@@ -157,20 +160,19 @@ class LeanForward:
 
     def logits(self, sequences: Sequence[Ints]) -> Tensor:
         """Logits of whole sequences, chunk after chunk from one table of (token, position) pairs."""
-        lengths = [len(sequence) for sequence in sequences]
-        span, ends = max(lengths), np.cumsum(lengths)
-        ids = np.concatenate(sequences)
+        laid = Ragged.of(sequences)
+        ids, span = laid.ids, int(laid.lengths.max())
         hidden = ids == HIDDEN
-        positions = np.arange(len(ids)) - np.repeat(ends - lengths, lengths)
+        positions = laid.positions()
         pairs, rows = np.unique(np.where(hidden, self.pad_id, ids) * span + positions, return_inverse=True)
         token, position = (torch.from_numpy(part).to(self.device) for part in np.divmod(pairs, span))
         table = self._projected(self.parts.embed(self.parts.words(token), position))
         out = []
-        for part in pack(lengths, CHUNK if self.device.type == "cpu" else len(ids), pads=False):
-            chunk = slice(ends[part.start] - lengths[part.start], ends[part.stop - 1])
+        for part in pack(laid.lengths, CHUNK if self.device.type == "cpu" else len(ids), pads=False):
+            chunk = slice(laid.starts[part.start], laid.ends[part.stop - 1])
             index = torch.from_numpy(rows[chunk]).to(self.device)
             kept = ~hidden[chunk] if hidden[chunk].any() else None
-            out.append(self._layers(lengths[part], kept, *(column.index_select(0, index) for column in table)))
+            out.append(self._layers(laid.lengths[part], kept, *(column.index_select(0, index) for column in table)))
         return torch.cat(out)
 
     def logits_from_words(self, words: Tensor) -> Tensor:
@@ -178,7 +180,7 @@ class LeanForward:
         batch, length, width = words.shape
         positions = torch.arange(length, device=words.device).repeat(batch)
         x = self.parts.embed(words.reshape(-1, width), positions)
-        return self._layers([length] * batch, None, *self._projected(x))
+        return self._layers(np.full(batch, length), None, *self._projected(x))
 
     def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The first layer's input, queries, keys and values."""
@@ -186,45 +188,44 @@ class LeanForward:
         normed = self.parts.normed(first, x)
         return x, self.parts.query(first, normed), *self.parts.key_value(first, normed)
 
-    def _layers(self, lengths: Sequence[int], kept: Bools | None, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def _layers(self, lengths: Ints, kept: Bools | None, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """From the first layer's input and projections (rows x width) to logits (sequences x classes)."""
         parts, (first, last) = self.parts, (self.parts.layers[0], self.parts.layers[-1])
         read = torch.from_numpy(read_rows(lengths, kept, last=parts.causal)).to(x.device)
+        runs = [(length, len(list(group))) for length, group in groupby(lengths.tolist())]
         for layer in parts.layers[:-1]:
             if layer is not first:
                 normed = parts.normed(layer, x)
                 q, (k, v) = parts.query(layer, normed), parts.key_value(layer, normed)
-            x = parts.finish(layer, x, self._attend(lengths, kept, q, k, v, parts.scale(layer), parts.heads))
+            x = parts.finish(layer, x, self._attend(runs, kept, q, k, v, parts.scale(layer), parts.heads))
         if last is first:
-            attended = self._attend(lengths, kept, q.index_select(0, read), k, v, parts.scale(last), parts.heads, 1)
+            attended = self._attend(runs, kept, q.index_select(0, read), k, v, parts.scale(last), parts.heads, 1)
         else:
-            attended = self._attend_from_one(lengths, kept, parts.normed(last, x), read)
+            attended = self._attend_from_one(runs, kept, parts.normed(last, x), read)
         return parts.classify(parts.finish(last, x.index_select(0, read), attended))
 
-    def _attend_from_one(self, lengths: Sequence[int], kept: Bools | None, normed: Tensor, read: Tensor) -> Tensor:
+    def _attend_from_one(self, runs: Runs, kept: Bools | None, normed: Tensor, read: Tensor) -> Tensor:
         """What the last layer's read positions gather, a head's query being taken to where its keys come from."""
         parts, layer, heads = self.parts, self.parts.layers[-1], self.parts.heads
         key, value, bias = parts.key_value_weights(layer)
         width = normed.shape[-1]
         q = parts.query(layer, normed.index_select(0, read)).reshape(len(read), heads, -1).transpose(0, 1)
         asked = torch.bmm(q, key.reshape(heads, -1, width)).transpose(0, 1).reshape(-1, width)
-        mixed = self._attend(lengths, kept, asked, normed, normed, parts.scale(layer), 1, heads)
+        mixed = self._attend(runs, kept, asked, normed, normed, parts.scale(layer), 1, heads)
         mixed = mixed.reshape(len(read), heads, width).transpose(0, 1)
         gathered = torch.bmm(mixed, value.reshape(heads, -1, width).transpose(1, 2))
         gathered = gathered.transpose(0, 1).reshape(len(read), -1)
         return gathered if bias is None else gathered + bias
 
     def _attend(
-        self, lengths: Sequence[int], kept: Bools | None, q: Tensor, k: Tensor, v: Tensor, scale: float, heads: int,
-        alone: int = 0,
+        self, runs: Runs, kept: Bools | None, q: Tensor, k: Tensor, v: Tensor, scale: float, heads: int, alone: int = 0,
     ) -> Tensor:
         """Attention inside each sequence, equal lengths together.
 
         Every token asks, or only the position that is read, `alone` times.
         """
         out, start, asked = [], 0, 0
-        for length, group in groupby(lengths):
-            count = len(list(group))
+        for length, count in runs:
             rows = slice(start, start + count * length)
             queries = slice(asked, asked + count * (alone or length))
             start, asked = rows.stop, queries.stop
@@ -249,10 +250,10 @@ class LeanForward:
         return torch.from_numpy(allowed).to(self.device)
 
 
-def read_rows(lengths: Sequence[int], kept: Bools | None, *, last: bool) -> Ints:
+def read_rows(lengths: Ints, kept: Bools | None, *, last: bool) -> Ints:
     """The row of each sequence that the classifier reads: its first, or its last that is not hidden."""
-    ends = np.cumsum(np.asarray(lengths, np.int64))
-    starts: Ints = ends - np.asarray(lengths, np.int64)
+    ends = lengths.cumsum()
+    starts: Ints = ends - lengths
     if not last:
         return starts
     if kept is None:

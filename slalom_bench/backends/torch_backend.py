@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from slalom_bench.backends.lean import VERSION, LeanForward, lean_forward
+from slalom_bench.batching import Ragged
 from slalom_bench.classifier import OutOfMemory
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.perturb import HIDDEN
@@ -77,10 +78,13 @@ def memory_errors() -> Iterator[None]:
 
 def pad_batch(sequences: Sequence[Ints], pad_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Right-padded ids and attention mask; hidden positions become padding where they stand."""
-    lengths = np.array([len(s) for s in sequences])
-    filled = np.arange(lengths.max())[None, :] < lengths[:, None]
-    ids = np.full(filled.shape, HIDDEN, np.int64)
-    ids[filled] = np.concatenate(list(sequences))
+    laid = Ragged.of(sequences)
+    shape = len(laid), int(laid.lengths.max())
+    if laid.lengths.min() == shape[1]:
+        ids = laid.ids.reshape(shape)
+    else:
+        ids = np.full(shape, HIDDEN, np.int64)
+        ids[np.arange(shape[1]) < laid.lengths[:, None]] = laid.ids
     attended = ids != HIDDEN
     return np.where(attended, ids, pad_id), attended.astype(np.int64)
 

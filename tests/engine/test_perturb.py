@@ -19,7 +19,7 @@ def test_the_three_rules_by_hand():
     assert [s.tolist() for s in apply_masks(IDS, KEEP, "mask", 3)] == [[7, 8, 7, 9], [3, 8, 7, 3], [3, 3, 3, 3]]
     hidden = [[7, 8, 7, 9], [HIDDEN, 8, 7, HIDDEN], [HIDDEN] * 4]
     assert [s.tolist() for s in apply_masks(IDS, KEEP, "pad")] == hidden
-    assert apply_masks(IDS, KEEP[:0]) == []
+    assert list(apply_masks(IDS, KEEP[:0])) == []
 
 
 def test_bad_calls_are_named():
