@@ -9,7 +9,8 @@ from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics import designs
 from slalom_bench.numerics.designs import Design
-from slalom_bench.numerics.fits import Problem, Ridge, fit_slalom, likely_variance
+from slalom_bench.numerics.fits import fit_slalom, likely_variance
+from slalom_bench.numerics.search import Problem, Ridge
 
 
 def slalom(counts: np.ndarray, s: np.ndarray, v: np.ndarray) -> np.ndarray:
