@@ -1,7 +1,7 @@
 """SLALOM fits: minimise the true mean squared prediction error over values and importances, to convergence.
 
-F_i = sum_j c_ij w_j v_j / sum_j c_ij w_j with w = exp(s), for token counts c (see `designs`). Here is what is minimised:
-the ridge and where it comes from; `search` minimises it.
+F_i = sum_j c_ij w_j v_j / sum_j c_ij w_j with w = exp(s), for token counts c (see `designs`). Here is what is minimised,
+the ridge above all; `search` minimises it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The minimum of a SLALOM fit's ridged squared error over importances s, values v eliminated (variable projection).
 
-Given s, v is a ridge least squares solution, so only s is searched, with v eliminated from the Newton equations too. Two
-parts: `approach` makes Gauss-Newton steps while the ridge follows the noise that the fit finds; `polish` makes Newton
-steps under the ridge that is then fixed, until none would lower the objective by more than a relative `tol`.
+Given s, v is a ridge least squares solution, so only s is searched, with v eliminated from the Newton equations too.
+Two parts: `approach` makes Gauss-Newton steps while the ridge follows the noise that the fit finds; `polish` makes
+Newton steps under the ridge that is then fixed, until none would lower the objective by more than a relative `tol`.
 """
 
 from __future__ import annotations
