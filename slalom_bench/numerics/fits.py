@@ -1,6 +1,6 @@
 """SLALOM fits: minimise the true mean squared prediction error over values and importances, to convergence.
 
-F_i = sum_j c_ij w_j v_j / sum_j c_ij w_j with w = exp(s), for token counts c (see `designs`). Here is what is minimised,
+F_i = sum_j c_ij w_j v_j / sum_j c_ij w_j with w = exp(s), for token counts c (`designs`). Here is what is minimised,
 the ridge above all; `search` minimises it.
 """
 
