@@ -27,7 +27,7 @@ TELLING = 0.3
 """With no more than this share of the sequences left over after one for each parameter, the prior stays as it is."""
 WIDE = 2.0
 """The prior variance of importances before the data have said what is likely."""
-VARIANCES = np.geomspace(0.3, 100, 26)
+VARIANCES = np.geomspace(0.15, 100, 28)
 """The prior variances of importances that are compared: none so small that the training error would feel it."""
 
 

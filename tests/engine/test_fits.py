@@ -9,7 +9,7 @@ from slalom_bench import perturb
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics import designs
 from slalom_bench.numerics.designs import Design
-from slalom_bench.numerics.fits import fit_slalom, likely_variance
+from slalom_bench.numerics.fits import VARIANCES, fit_slalom, likely_variance
 from slalom_bench.numerics.search import Problem, Ridge
 
 
@@ -234,7 +234,7 @@ def test_the_anchor_says_nothing_of_the_tokens_prior() -> None:
     full_s, full_v = np.append(np.zeros(12), 4.0), np.append(3 * rng.normal(size=12), 0.0)
     targets = slalom(np.hstack([counts, np.ones((600, 1))]), full_s, full_v) + 0.02 * rng.normal(size=600)
     fit = fit_slalom(counts, targets, anchor=True)
-    tight = fit_slalom(counts, targets, anchor=True, prior_importance=0.3)
+    tight = fit_slalom(counts, targets, anchor=True, prior_importance=VARIANCES[0])
     np.testing.assert_allclose(fit.importance, tight.importance, atol=5e-3)
 
 
