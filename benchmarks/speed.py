@@ -174,7 +174,7 @@ def eff_to_the_same_error(table: Table, model: str) -> None:
     ours, our_errors, peer, peer_errors, budgets = np.array(rows).T
     ratio, share = peer.sum() / ours.sum(), our_errors / peer_errors
     table.add(
-        f"slalom-eff to the peer's held-out error, {len(rows)} text(s)", model,
+        f"slalom-eff to the held-out error of the peer's 5000 queries, {len(rows)} text(s)", model,
         f"{ours.mean():.3g} s, b={', '.join(f'{b:.0f}' for b in budgets)}, error {our_errors.mean():.3g}",
         f"{peer.mean():.3g} s, b=5000, error {peer_errors.mean():.3g}",
         f"{ratio:.1f}x at {share.mean():.3f} of its error ({', '.join(f'{r:.1f}x' for r in peer / ours)})",

@@ -140,7 +140,7 @@ def distinct(drawn: Ints, rows: int, features: int) -> tuple[Ints, Floats]:
     Thompson): all count alike where few were found, and as often as they would come where all were.
     """
     length = drawn.shape[1]
-    if length * np.log2(features) > 62:  # too many to come twice
+    if length * np.log2(features) > 62:  # codes would overflow, and few come twice
         return drawn[:rows], np.full(rows, 1 / rows)
     ordered = np.sort(drawn, axis=1)
     _, first = np.unique(ordered @ features ** np.arange(length), return_index=True)
@@ -215,7 +215,7 @@ def deletion_prior(keep: Bools, centred: Floats) -> float:
     return keep.shape[1] ** 2 * choose_ridge(removed @ removed.T, centred[:PILOT])[1]
 
 
-@explainer("slalom-exact", version=1, needs={"queries"}, stochastic=False, family="slalom")
+@explainer("slalom-exact", version=2, needs={"queries"}, stochastic=False, family="slalom")
 class SlalomExact:
     """SLALOM read off 2U-1 queries of one and two tokens (proposition 5.2, equations 55, 56 and 58 corrected).
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from slalom_bench.types import Floats, Ints
 
+VERSION = "batches 2"
+"""Part of a torch model's identity; changes when the same set of sequences would go into other batches."""
 ENOUGH = 0.25
 """The share of its tokens from which a batch ends rather than be padded."""
 

@@ -43,7 +43,7 @@ class RunResult:
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """No search for garbage: loading makes a million lasting objects, and each search looks at all there are so far."""
+    """No search for garbage: a task's texts are many lasting objects, and each search looks at all there are so far."""
     before = gc.isenabled()
     gc.disable()
     try:
@@ -53,7 +53,6 @@ def no_collections() -> Iterator[None]:
             gc.enable()
 
 
-@no_collections()
 def load_subjects(
     suite: Suite, options: ModelOptions, reporter: Reporter, token_budget: int | None = None
 ) -> tuple[list[Subject], list[Skip]]:
@@ -66,7 +65,8 @@ def load_subjects(
     skips: list[Skip] = []
     for text in suite.tasks:
         task = Ref.parse(text)
-        data = load_task(task.spec, task.params, options.data_dir)
+        with no_collections():
+            data = load_task(task.spec, task.params, options.data_dir)
         examples = tuple(data.evaluation[: suite.samples])
         note = f" ({data.source.note})" if data.source.note else ""
         reporter.say(

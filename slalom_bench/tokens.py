@@ -111,7 +111,7 @@ def reads_by_word(tokens: Tokens) -> bool:
     """Whether the ids of a text are those of its words (cut before each WORD_START), one after the other.
 
     So it is under BERT's and GPT-2's pre-tokenisers, which never join across a space before a letter or digit, unless
-    another normaliser than theirs and the minis', an added token or chance (BPE dropout) may look across it.
+    another normaliser than theirs and the minis', an added token with a space or chance (BPE dropout) may look across.
     """
     if not isinstance(tokens, HFTokens):
         return False
@@ -124,7 +124,7 @@ def reads_by_word(tokens: Tokens) -> bool:
     return (
         (splitter.get("type") == "BertPreTokenizer" or (splitter.get("type") == "ByteLevel" and splitter["use_regex"]))
         and all(n in known or n["type"] == "BertNormalizer" for n in normaliser.get("normalizers", [normaliser]) if n)
-        and not any(token.lstrip or token.rstrip or WORD_START.search(token.content) for token in added)
+        and not any(token.lstrip or token.rstrip or re.search(r"\s", token.content) for token in added)
         and getattr(rust.model, "dropout", None) is None
     )
 

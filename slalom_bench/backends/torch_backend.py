@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from slalom_bench import batching
 from slalom_bench.backends.lean import VERSION, LeanForward, lean_forward
 from slalom_bench.batching import Ragged
 from slalom_bench.classifier import OutOfMemory
@@ -116,7 +117,8 @@ class TorchBackend:
         return type(self.module).__name__
 
     def identity(self) -> str:
-        return weights_hash(self.module, type(self).__name__, self.settings(), self.tokens.identity(), self.dtype)
+        more = (type(self).__name__, self.settings(), self.tokens.identity(), self.dtype, batching.VERSION)
+        return weights_hash(self.module, *more)
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
         """Logits (batch x outputs) from `input_ids` or `inputs_embeds`; a mask of None means no padding."""

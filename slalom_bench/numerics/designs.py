@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from slalom_bench.errors import InvalidInput
 from slalom_bench.types import Bools, Floats, Ints
 
-DENSE = 20_000_000
+DENSE = 4_000_000
 """More pairs of entries in one sequence than this, over all sequences, and dense algebra is cheaper."""
 
 

@@ -27,6 +27,8 @@ TELLING = 0.3
 """With no more than this share of the sequences left over after one for each parameter, the prior stays as it is."""
 WIDE = 2.0
 """The prior variance of importances before the data have said what is likely."""
+LARGEST = 1e100
+"""Targets from here on have no squares to speak of."""
 VARIANCES = np.geomspace(0.15, 100, 28)
 """The prior variances of importances that are compared: none so small that the training error would feel it."""
 
@@ -73,18 +75,20 @@ def fit_slalom(
     tokens = design.tokens
     mean = outputs @ share
     centred = outputs - mean[:, None]
-    spread = float((centred**2 @ share).sum())
-    rounding = 1e-16 * float((outputs**2 @ share).sum()) + 1e-30
-    free = 1 - 2 * tokens / size
+    spread = float((centred**2 @ share).mean())
+    rounding = 1e-16 * float((outputs**2 @ share).mean()) + 1e-30
+    free = 1 - (1 + 1 / len(outputs)) * tokens / size
     if free <= 0:  # as many parameters as sequences: a small error says nothing about the noise
         rounding = max(rounding, INTERPOLATING * spread)
     if prior_value is None:
-        prior_value = spread / len(outputs) / max(design.spread_of_shares(share), np.finfo(float).tiny)
+        prior_value = spread / max(design.spread_of_shares(share), np.finfo(float).tiny)
     tightness = np.where(np.arange(tokens + anchor) < tokens, 1.0, ANCHOR) / size
-    ridge_v, wide = tightness / max(prior_value, rounding), prior_importance or WIDE
+    ridge_v = tightness / max(prior_value, rounding)
+    wide = WIDE if prior_importance is None else prior_importance
 
     def level(mse: float) -> float:
-        return max(mse / max(free, 0.1), rounding)
+        """The noise of one output that goes with an error summed over outputs."""
+        return max(mse / len(outputs) / max(free, 0.1), rounding)
 
     problem = Problem(design.anchored() if anchor else design, centred, share)
     ridge = Ridge(ridge_v, tightness / wide, max(START * spread, rounding))
@@ -125,7 +129,9 @@ def _checked(
     if not anchor and not design.times(np.ones(design.tokens)).all():
         raise InvalidInput("SLALOM without an anchor is undefined (0/0) for an empty sequence: drop it or fit one")
     share = np.ones(design.length) if weights is None else np.asarray(weights, np.float64)
-    if not (np.isfinite(outputs).all() and np.isfinite(share).all()):
-        raise InvalidInput("targets and weights of a SLALOM fit must be finite numbers")
+    if not (outputs.size and (np.abs(outputs) < LARGEST).all() and np.isfinite(share).all()):
+        raise InvalidInput(f"targets and weights of a SLALOM fit must be finite numbers, targets below {LARGEST:g}")
+    if share.min() < 0 or not share.sum() > 0:
+        raise InvalidInput("weights of a SLALOM fit must not be negative, nor all of them 0")
     columns = np.ascontiguousarray(outputs.reshape(design.length, -1).T)
     return columns, share / share.sum(), float(share.sum())

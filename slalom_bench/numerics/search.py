@@ -76,6 +76,8 @@ class Problem:
         design = self.design
         w = np.exp(s - s.max())
         total = design.times(w)
+        if not total.min() > 0:  # a sequence whose tokens weigh nothing beside those it lacks
+            raise np.linalg.LinAlgError("importances too far apart for double precision")
         inverse = self.weights / total
         share, outer = inverse / total, np.multiply.outer(w, w)
         plain = design.gram(share)
@@ -142,7 +144,7 @@ def _factor(matrix: Floats, more: Floats | float) -> Floats | None:
     whole = matrix.copy()
     _diagonal(whole)[:] += more
     factor, failed = dpotrf(whole.T, lower=1, clean=0, overwrite_a=1)
-    return None if failed else factor
+    return None if failed or not np.isfinite(factor.diagonal()).all() else factor
 
 
 def _solved(factor: Floats, right: Floats) -> Floats:
@@ -154,13 +156,15 @@ def _solved(factor: Floats, right: Floats) -> Floats:
 
 def _damped(matrix: Floats, damping: float) -> Floats:
     """The factor of matrix + damping I, with more damping where rounding left the matrix slightly indefinite."""
-    while (factor := _factor(matrix, damping)) is None:
+    for _ in range(300):
+        if (factor := _factor(matrix, damping)) is not None:
+            return factor
         damping *= 10
-    return factor
+    raise np.linalg.LinAlgError("the curvature of a SLALOM fit is not a finite number")
 
 
 def _scale(matrix: Floats) -> float:
-    return max(float(matrix.diagonal().max()), np.finfo(float).tiny)
+    return max(float(np.abs(matrix.diagonal()).max()), np.finfo(float).tiny)
 
 
 class Search:
@@ -169,6 +173,14 @@ class Search:
     def __init__(self, problem: Problem, at: Point, max_iter: int) -> None:
         self.problem, self.at, self.left = problem, at, max_iter
         self.damping: float | None = None
+
+    def try_at(self, s: Floats, ridge: Ridge) -> Point | None:
+        """The point there; None if double precision cannot hold it."""
+        try:
+            point = self.problem.at(s, ridge)
+        except np.linalg.LinAlgError:
+            return None
+        return point if np.isfinite(point.objective) else None
 
     def step(self, matrix: Floats, step: Floats, ridge: Ridge) -> float:
         """Go there, under another ridge perhaps, or less far if that is no better; how well the step kept its promise.
@@ -181,12 +193,13 @@ class Search:
         start = at.mse + at.penalty * ridge.noise / at.ridge.noise
         while True:
             step = step * min(1.0, LARGEST_STEP / float(np.abs(step).max()))
-            new = self.problem.at(at.s - step, ridge)
-            ratio = (start - new.objective) / float(2 * at.gradient @ step - step @ matrix @ step)
-            if ratio > 1e-4:
+            new = self.try_at(at.s - step, ridge)
+            promised = max(float(2 * at.gradient @ step - step @ matrix @ step), np.finfo(float).tiny)
+            ratio = 0.0 if new is None else (start - new.objective) / promised
+            if new is not None and ratio > 1e-4:
                 break
             self.damping = max(self.damping or 0.0, 1e-9 * scale) * grow
-            if self.damping > 1e9 * scale:
+            if not self.damping <= 1e9 * scale:
                 return 0.0
             step, grow = _solved(_damped(matrix, self.damping), at.gradient), grow * 2
         self.at, self.left = new, self.left - 1
@@ -199,7 +212,7 @@ class Search:
         Ends where a step would promise less than COARSE, by the last matrix, and the noise is about right: the
         curvature (U) there. None if no better step was found or none was left.
         """
-        while self.left:
+        while self.left > 0:
             at = self.at
             matrix = self.problem.newton(at, exact=False)
             scale = _scale(matrix)
@@ -207,11 +220,14 @@ class Search:
             factor = _damped(matrix, max(self.damping, ROUNDING * scale))
             if not self.step(matrix, _solved(factor, at.gradient), at.ridge.at(min(level(at.mse), at.ridge.noise))):
                 break
-            if self._settled(factor) and self._settled(_damped(matrix, ROUNDING * scale)):
+            if self.left > 0 and self._settled(factor) and self._settled(_damped(matrix, ROUNDING * scale)):
                 found = level(self.at.mse)
                 if 0.5 <= found / self.at.ridge.noise <= 2.0:
                     return matrix.diagonal().copy()
-                self.at, self.left = self.problem.at(self.at.s, self.at.ridge.at(found)), self.left - 1
+                again = self.try_at(self.at.s, self.at.ridge.at(found))
+                if again is None:
+                    break
+                self.at, self.left = again, self.left - 1
         return None
 
     def _settled(self, factor: Floats) -> bool:
@@ -224,9 +240,9 @@ class Search:
         with the matrix there is, no other is computed.
         """
         self.damping = 0.0
-        while self.left:
+        while self.left > 0:
             matrix = self.problem.newton(self.at, exact=True)
-            scale = _scale(matrix)
+            scale, damped = _scale(matrix), self.damping > 0
             factor = _factor(matrix, self.damping or ROUNDING * scale)
             if factor is None:
                 matrix = self.problem.newton(self.at, exact=False)
@@ -235,19 +251,20 @@ class Search:
                 step = _solved(factor, self.at.gradient)
             promise = float(self.at.gradient @ step)
             if promise <= self.problem.resolution(self.at, tol) * self.at.objective:
-                return True
+                if not damped:
+                    return True
+                self.damping, self.left = 0.0, self.left - 1  # a damped step promises too little: ask again
+                continue
             if not self.step(matrix, step, self.at.ridge):
                 return False
-            while factor is not None and self.left:
+            while factor is not None and not damped and self.left > 0:
                 at, before = self.at, promise
                 step = _solved(factor, at.gradient)
                 promise = float(at.gradient @ step)
                 if promise <= self.problem.resolution(at, tol) * at.objective:
                     return True
-                if promise > CHORD * before:
-                    break
-                new = self.problem.at(at.s - step, at.ridge)
-                if new.objective >= at.objective:
+                new = None if promise > CHORD * before else self.try_at(at.s - step, at.ridge)
+                if new is None or new.objective >= at.objective:
                     break
                 self.at, self.left = new, self.left - 1
         return False

@@ -78,19 +78,20 @@ def _slalom(surrogate: SlalomSurrogate) -> Floats:
     w, w0 = np.exp(np.maximum(importance - top, -600.0)), np.exp(anchor_importance - top)
     q, t, area = _nodes(len(surrogate), float(count @ w + w0), float(max(w.min(), w0)))
     gone = np.expm1(-np.multiply.outer(t, w))[:, None]
-    weighted = (gone + 1) * (w * value)
+    weighted = t[:, None, None] * (gone + 1) * (w * value)
     # the large arrays (t x q x tokens) in single precision: far finer than the grid, and twice as fast
     a = q * gone.astype(np.float32)
     a += 1
     room = np.log(a)
     mass = area * np.exp((room @ count.astype(np.float32)).astype(np.float64) - (t * w0)[:, None])
     inverse = np.reciprocal(a, out=a)
-    others = (inverse @ (weighted * count).astype(np.float32).transpose(0, 2, 1))[..., 0] * q[:, 0] + w0 * anchor_value
+    others = (inverse @ (weighted * count).astype(np.float32).transpose(0, 2, 1))[..., 0] * q[:, 0]
+    others = others + (t * w0 * anchor_value)[:, None]
     both = np.stack([mass, mass * others], axis=1).astype(np.float32)
     plain, crowd = np.split(both @ inverse, 2, axis=1)
     held = (both[:, :1] * q[:, 0]) @ np.multiply(inverse, inverse, out=room)
     gain = weighted * plain + gone * (crowd - weighted * held)
-    return (t @ gain[:, 0])[of]
+    return gain.sum(axis=(0, 1))[of]
 
 
 def _nodes(n: int, total: float, least: float) -> tuple[NDArray[np.float32], Floats, Floats]:

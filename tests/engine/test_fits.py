@@ -256,3 +256,37 @@ def test_a_few_more_sequences_do_no_harm() -> None:
             fit = fit_slalom(counts, slalom(counts, s, v) + noise)
             errors[m] += float(np.mean((slalom(fresh, fit.importance, fit.value) - slalom(fresh, s, v)) ** 2))
     assert errors[46] < 1.1 * errors[44]
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 5])
+def test_no_more_steps_than_allowed(most: int) -> None:
+    s, v = truth(12, 3)
+    counts = pairs(12, 300, 4)
+    fit = fit_slalom(counts, slalom(counts, s, v) + np.random.default_rng(5).normal(size=300), max_iter=most)
+    assert fit.iterations <= most
+    assert not fit.converged
+
+
+@pytest.mark.parametrize("scale", [1e-100, 1e-30, 1e30, 1e99])
+def test_targets_of_any_size_are_fitted(scale: float) -> None:
+    s, v = truth(6, 14)
+    counts = pairs(6, 60, 15)
+    noisy = slalom(counts, s, v) + 0.2 * np.random.default_rng(16).normal(size=60)
+    assert np.isfinite(fit_slalom(counts, scale * noisy).value).all()
+
+
+@pytest.mark.parametrize("wide", [1e3, 1e9])
+def test_priors_that_hold_nothing_back_still_end_in_numbers(wide: float) -> None:
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        u = int(rng.integers(3, 14))
+        fit = fit_slalom(deletions(u, u + 4, 60, seed), rng.normal(size=60), prior_importance=wide)
+        assert np.isfinite([*fit.value, *fit.importance, fit.mse]).all()
+
+
+def test_bad_weights_are_named() -> None:
+    for bad in (np.zeros(3), -np.ones(3)):
+        with pytest.raises(InvalidInput, match="negative, nor all of them 0"):
+            fit_slalom(np.ones((3, 2)), np.arange(3.0), weights=bad)
+    with pytest.raises(InvalidInput, match="finite"):
+        fit_slalom(np.ones((3, 2)), np.full(3, 1e160))

@@ -54,6 +54,14 @@ def test_quadrature_equals_enumeration(anchor: tuple[float, float] | None, scale
     np.testing.assert_allclose(shapley_values(surrogate), shapley._exact(surrogate), atol=5e-5)
 
 
+@pytest.mark.parametrize("anchor", [None, (0.5, -50.0)])
+@pytest.mark.parametrize("gap", [80.0, 200.0, 500.0])
+def test_quadrature_holds_for_importances_far_apart(anchor: tuple[float, float] | None, gap: float) -> None:
+    value = np.random.default_rng(2).normal(size=12)
+    surrogate = SlalomSurrogate(value, np.repeat([0.0, -gap], 6), anchor)
+    np.testing.assert_allclose(shapley_values(surrogate), shapley._exact(surrogate), atol=5e-5)
+
+
 def test_long_inputs_sum_to_the_full_prediction_and_repeats_share() -> None:
     rng = np.random.default_rng(0)
     value, importance, ids = rng.normal(size=250), rng.normal(size=250), rng.integers(0, 250, 510)

@@ -68,5 +68,9 @@ def test_only_known_pipelines_read_by_word() -> None:
     rust.pre_tokenizer = pre_tokenizers.Metaspace()
     assert not reads_by_word(tokens)
     rust.pre_tokenizer = pre_tokenizers.ByteLevel()
-    tokens.tokenizer.add_tokens(["two words"])
-    assert not reads_by_word(tokens)
+    assert reads_by_word(tokens)
+    for added in ("two words", "  ", "foo "):
+        tokens = load_tokens(MINIS / "mini-gpt2", ModelOptions(progress=False))
+        assert isinstance(tokens, HFTokens)
+        tokens.tokenizer.add_tokens([added])
+        assert not reads_by_word(tokens)
