@@ -90,6 +90,7 @@ def test_inner_products_and_adjoint_are_those_of_the_regressors(largest: int, si
     x, scaled = rng.normal(size=40), features * table.sizes / np.sqrt(table.noise)[:, None]
     np.testing.assert_allclose(table._adjoint(x), table.sizes * (x @ features), atol=1e-12)
     np.testing.assert_allclose(table._kernel(slice(None)), scaled @ scaled.T, atol=1e-10)
+    np.testing.assert_allclose(table._gram(), scaled.T @ scaled, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(table._features(slice(None), range(largest + 1)), features)
     with pytest.raises(InvalidInput, match="at most 1"):
         ShiftTable(np.ones((1, 2), bool), 1, singles=False)
