@@ -124,6 +124,8 @@ def short_sequences(parts: Features, count: int, length: int, rng: np.random.Gen
     """
     from slalom_bench.numerics.designs import Design
 
+    if length < 1:
+        raise InvalidInput(f"length {length}: a sequence needs at least one token")
     orders = 2 if length > 1 and count >= BOTH_ORDERS * len(parts) else 1
     rows = count // orders
     drawn = np.hstack([perturb.dealt(len(parts), 2 * rows, 1, rng) for _ in range(length)])
@@ -172,8 +174,6 @@ class SlalomEff:
     ) -> Explanation:
         from slalom_bench.numerics.fits import fit_slalom
 
-        if self.length < 1:
-            raise InvalidInput(f"length {self.length}: a sequence needs at least one token")
         need(budget, 1, "each is one random sequence")
         parts = features(sample, self.tie)
         asked = short_sequences(parts, budget, self.length, rng)

@@ -35,6 +35,7 @@ from slalom_bench.types import Bools, Explanation, Floats, Sample
 
 if TYPE_CHECKING:
     from slalom_bench.classifier import Classifier
+    from slalom_bench.numerics.designs import Design
     from slalom_bench.numerics.fits import SlalomFit
     from slalom_bench.numerics.shifts import ShiftedSlalom
 
@@ -70,7 +71,7 @@ class SlalomAnchor:
         return replace(explanation(plain, classifier, report), surrogate=surrogate)
 
 
-def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, tol: float) -> SlalomFit:
+def fit_anchored(design: Design, keep: Bools, outputs: Floats, effect: float, tol: float) -> SlalomFit:
     """Anchored SLALOM with prior variances `effect` for the deletion effects e_i and 1 for the importances.
 
     a_i is about 1 / (n + 1), so that v_i - F = e_i / a_i has the prior variance (n + 1)^2 effect.
@@ -80,7 +81,7 @@ def fit_anchored(parts: Features, keep: Bools, outputs: Floats, effect: float, t
     n = keep.shape[1]
     weights = 1 / np.maximum(n - keep.sum(axis=1) - 1.0, 1.0)
     return fit_slalom(
-        parts.design(keep), outputs, weights=weights * len(weights) / weights.sum(), anchor=True,
+        design, outputs, weights=weights * len(weights) / weights.sum(), anchor=True,
         prior_value=(n + 1) ** 2 * effect, prior_importance=1.0, tol=tol,
     )
 
@@ -94,7 +95,7 @@ def fit_shifted(
     """
     from slalom_bench.numerics.shifts import ShiftedSlalom, ShiftTable
 
-    n = keep.shape[1]
+    n, design = keep.shape[1], parts.design(keep)
     one, rest = slice(1, n + 1), slice(n + 1 if singles else 1, None)
     shift = ShiftedSlalom(np.zeros(n), np.zeros(n), (0.0, 0.0), np.zeros(n), np.zeros((n + 1, largest + 1)), 0.0)
     worth = keep[rest].size and (largest or not singles)
@@ -103,7 +104,7 @@ def fit_shifted(
     def slalom(effects: Floats, tol: float) -> SlalomFit:
         clean = outputs - shift.predict(keep)
         effects = clean[one] - clean[0] if singles else effects
-        return fit_anchored(parts, keep, clean, float(np.mean(effects**2)), tol)
+        return fit_anchored(design, keep, clean, float(np.mean(effects**2)), tol)
 
     def shifts(left: Floats) -> Floats:
         """Refit the table to what SLALOM leaves; the effects that go with it."""

@@ -40,8 +40,6 @@ class SlalomMulticlass:
         from slalom_bench.numerics.multiclass import MulticlassSlalom
 
         need(budget, 1, "each is one sequence")
-        if self.length < 1:
-            raise InvalidInput(f"length {self.length}: a sequence needs at least one token")
         parts = features(sample, self.tie)
         within = 0.0
         if self.samples == "eff":

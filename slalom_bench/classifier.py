@@ -54,7 +54,10 @@ class Backend(Protocol):
         """A hash of everything that shapes the answers: weights, configuration, tokenizer, dtype."""
         ...
 
-    def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]: ...
+    def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
+        """The handle gives sequences laid end to end (`batching.Ragged`): a Sequence of vectors, not a list."""
+        ...
+
     gradient_budget: int
     """Tokens of a batch whose activations a backward pass will need, before halving."""
 

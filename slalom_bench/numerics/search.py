@@ -54,7 +54,9 @@ class Point:
     factor: Floats
     """Its Cholesky factor, with ridge."""
     slope: Floats
+    """Half the derivative of the squared error by v, a row for each output."""
     lean: Floats
+    """The same by s, summed over outputs."""
     gradient: Floats
     """Half the derivative of the objective by s."""
     mse: float
@@ -182,14 +184,14 @@ class Search:
             return None
         return point if np.isfinite(point.objective) else None
 
-    def step(self, matrix: Floats, step: Floats, ridge: Ridge) -> float:
-        """Go there, under another ridge perhaps, or less far if that is no better; how well the step kept its promise.
+    def step(self, matrix: Floats, step: Floats, ridge: Ridge) -> bool:
+        """Go there, under another ridge perhaps, or less far if that is no better; False if nowhere is.
 
-        0 if no step is better. Damping grows with each that is not and shrinks after each that is.
+        Damping grows with each step that is not better and shrinks after the one that is, as it kept its promise.
         """
         at, scale, grow = self.at, _scale(matrix), 2.0
         if not step.any():
-            return 0.0
+            return False
         start = at.mse + at.penalty * ridge.noise / at.ridge.noise
         while True:
             step = step * min(1.0, LARGEST_STEP / float(np.abs(step).max()))
@@ -200,11 +202,11 @@ class Search:
                 break
             self.damping = max(self.damping or 0.0, 1e-9 * scale) * grow
             if not self.damping <= 1e9 * scale:
-                return 0.0
+                return False
             step, grow = _solved(_damped(matrix, self.damping), at.gradient), grow * 2
         self.at, self.left = new, self.left - 1
         self.damping = (self.damping or 0.0) * max(0.1, 1 - (2 * min(ratio, 1.0) - 1) ** 3)
-        return ratio
+        return True
 
     def approach(self, level: Callable[[float], float]) -> Floats | None:
         """Damped Gauss-Newton steps, the noise falling with the error to what `level` makes of it.
