@@ -16,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from slalom_bench import models, registry
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import Context, generator
-from slalom_bench.data import data_directory, load_task
-from slalom_bench.models.base import ModelOptions
-from slalom_bench.types import Floats, Sample, TaskData
+from slalom_bench.core.context import Context
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.types import Floats, Sample, TaskData
+from slalom_bench.data.loading import data_directory, load_task
+from slalom_bench.handle.classifier import Classifier
 
 RIVALS = ("linear-deletion", "slalom-fidel", "leave-one-out", "lime", "kernel-shap", "zero")
 OURS = "slalom-anchor"
@@ -41,8 +42,8 @@ def reviews(task: TaskData, handle: Classifier, count: int, shortest: int, longe
 
 def measure(name: str, handle: Classifier, samples: list[Sample], context: Context, budget: int, masks: int) -> Floats:
     """Error at each k (samples x 10) of one explainer, and its seconds outside the model."""
-    explainer = registry.get("explainer", name).build()
-    metric = registry.get("metric", "strict-fidelity").build({"masks": masks})
+    explainer = registry.explainers.get(name).build()
+    metric = registry.metrics.get("strict-fidelity").build({"masks": masks})
     rows = []
     for sample in samples:
         with handle.work(budget) as cost:

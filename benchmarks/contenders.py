@@ -11,12 +11,12 @@ import peers
 import torch
 from subjects import Subject, subject
 
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import generator
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.types import Bools
 from slalom_bench.explainers.kernel_shap import coalitions
 from slalom_bench.explainers.lime import lime_masks
-from slalom_bench.perturb import small_deletions
-from slalom_bench.types import Bools
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.numerics.masks import small_deletions
 
 STEPS = 50
 MIXED = {"mini-bert": 5000, "bert-768": 1000}

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from slalom_bench.backends.torch_backend import HFBackend, pad_batch
-from slalom_bench.types import Bools, Floats, Ints, Sample
+from slalom_bench.core.types import Bools, Floats, Ints, Sample
 
 BATCHES = (8, 16, 32, 64)
 

@@ -25,12 +25,12 @@ from peers import slalom_eff, slalom_fidel
 from subjects import MODELS, Subject, others_busy, peak, subject
 from tabulate import tabulate
 
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import generator
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.types import Floats
 from slalom_bench.explainers.slalom import features
-from slalom_bench.perturb import small_deletions
-from slalom_bench.profiling import machine_fingerprint, peak_memory
-from slalom_bench.types import Floats
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.numerics.masks import small_deletions
+from slalom_bench.run.profiling import machine_fingerprint, peak_memory
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- written by speed.py -->", "<!-- end -->"

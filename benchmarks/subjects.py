@@ -14,12 +14,12 @@ import torch
 
 from slalom_bench import models, registry
 from slalom_bench.backends.torch_backend import TOKEN_BUDGETS, HFBackend
-from slalom_bench.classifier import Classifier
-from slalom_bench.data import data_directory, load_task
-from slalom_bench.models.base import ModelOptions
-from slalom_bench.profiling import explain_once
-from slalom_bench.tokens import Tokens
-from slalom_bench.types import Cost, Explanation, Sample, TaskData
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.tokens import Tokens
+from slalom_bench.core.types import Cost, Explanation, Sample, TaskData
+from slalom_bench.data.loading import data_directory, load_task
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.run.profiling import explain_once
 
 MODELS = ("mini-bert", "bert-768")
 TOKENS = 200
@@ -45,13 +45,13 @@ class Subject:
         handle = self.handle()
         with handle.work(budget):
             rng = np.random.default_rng(seed)
-            found: Explanation = registry.get("explainer", explainer).build().explain(
+            found: Explanation = registry.explainers.get(explainer).build().explain(
                 handle, sample or self.sample, budget, rng
             )
         return found
 
     def cost(self, explainer: str, budget: int) -> Cost:
-        return explain_once(self.handle(), registry.get("explainer", explainer).build(), self.sample, budget, 0)
+        return explain_once(self.handle(), registry.explainers.get(explainer).build(), self.sample, budget, 0)
 
     def plain(self) -> HFBackend:
         """The backend with the model's own forward pass, as models without a lean one have it."""

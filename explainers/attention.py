@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import explainer
-from slalom_bench.types import Explanation, Floats, Sample
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
 
 def from_read_position(classifier: Classifier, sample: Sample, attention: Floats) -> Explanation:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.protocols import is_paper
+from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.errors import Unsupported
-from slalom_bench.protocols import LargestLogit, is_paper
+from slalom_bench.handle.largest_logit import LargestLogit
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import LinearSurrogate
-from slalom_bench.types import Explanation, Sample
+from slalom_bench.surrogates.linear import LinearSurrogate
 
 if TYPE_CHECKING:
     import torch
 
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
 
 class _Relevance:
@@ -28,8 +29,8 @@ class _Relevance:
     protocol = "bench"
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        from slalom_bench.backends.lrp import EMBEDDING_SUM, Relevance
         from slalom_bench.backends.torch_backend import HFBackend, two_columns
-        from slalom_bench.numerics.lrp import EMBEDDING_SUM, Relevance
 
         paper = is_paper(self.protocol)
         backend = classifier.backend

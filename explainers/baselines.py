@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import LinearSurrogate
-from slalom_bench.types import Explanation, Sample
+from slalom_bench.surrogates.linear import LinearSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
 
 @explainer("random", version=1, needs=(), stochastic=True, family="baseline")

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom_bench.core.protocols import is_paper
+from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.handle.largest_logit import LargestLogit
 from slalom_bench.numerics import additive
-from slalom_bench.protocols import LargestLogit, is_paper
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import LinearSurrogate
-from slalom_bench.types import Explanation, Floats, Sample
+from slalom_bench.surrogates.linear import LinearSurrogate
 
 if TYPE_CHECKING:
     import torch
 
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
 BASELINES = ("zero", "pad", "mask")
 PUBLISHED_POINTS = 30

@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import perturb
+from slalom_bench.core.protocols import is_paper
+from slalom_bench.core.types import Bools, Explanation, Floats, Sample
 from slalom_bench.errors import Unsupported
-from slalom_bench.numerics import additive
-from slalom_bench.protocols import is_paper
+from slalom_bench.numerics import additive, masks
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import LinearSurrogate
-from slalom_bench.types import Bools, Explanation, Floats, Sample
+from slalom_bench.surrogates.linear import LinearSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
 
 def coalitions(players: int, count: int, rng: np.random.Generator) -> tuple[Bools, Floats]:
@@ -80,7 +79,7 @@ def _drawn(
         batch = min(tries, (count - len(rows) + 1) // 2)
         tries -= batch
         drawn_sizes = rng.choice(sizes, batch, p=share / share.sum())
-        for mask, size in zip(~perturb.delete_counts(players, drawn_sizes, rng), drawn_sizes, strict=True):
+        for mask, size in zip(~masks.delete_counts(players, drawn_sizes, rng), drawn_sizes, strict=True):
             key = mask.tobytes()
             both = 2 * size != players
             if key in found:
@@ -122,7 +121,7 @@ def published_log_odds(classifier: Classifier, sample: Sample, keep: Bools) -> F
     unknown = getattr(tokens, "unk_id", tokens.mask_id)
     if unknown is None:
         raise Unsupported("kernel-shap in the paper protocol needs a tokenizer with [UNK] or [MASK]; this has neither")
-    return classifier.bare().log_odds(perturb.apply_masks(sample.ids, keep, "mask", unknown))
+    return classifier.bare().log_odds(masks.apply_masks(sample.ids, keep, "mask", unknown))
 
 
 @explainer("kernel-shap", version=1, needs={"queries"}, stochastic=True, family="additive")

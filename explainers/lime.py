@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import perturb
+from slalom_bench.core.protocols import is_paper
+from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
-from slalom_bench.numerics import additive
-from slalom_bench.protocols import is_paper
+from slalom_bench.numerics import additive, masks
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import LinearSurrogate
-from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample
+from slalom_bench.surrogates.linear import LinearSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
-    from slalom_bench.tokens import Tokens
+    from slalom_bench.core.tokens import Tokens
+    from slalom_bench.handle.classifier import Classifier
 
 
 def lime_masks(features: int, rows: int, empty_allowed: bool, rng: np.random.Generator) -> Bools:
@@ -25,7 +24,7 @@ def lime_masks(features: int, rows: int, empty_allowed: bool, rng: np.random.Gen
     largest = features if empty_allowed else features - 1
     counts = rng.integers(min(1, largest), largest + 1, size=rows)
     counts[0] = 0
-    return perturb.delete_counts(features, counts, rng)
+    return masks.delete_counts(features, counts, rng)
 
 
 def lime_fit(present: Bools, outputs: Floats, kernel_width: float = 25.0) -> tuple[Floats, float, float]:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import perturb
-from slalom_bench.numerics import additive
+from slalom_bench.core.types import Explanation, Sample
+from slalom_bench.numerics import additive, masks
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import LinearSurrogate
-from slalom_bench.types import Explanation, Sample
+from slalom_bench.surrogates.linear import LinearSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
 
 @explainer("leave-one-out", version=1, needs={"queries"}, stochastic=False, family="additive")
@@ -50,7 +49,7 @@ class LinearDeletion:
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         additive.require_budget("linear-deletion", budget, 2, "a slope and an intercept")
-        keep, shares = perturb.small_deletions(len(sample), budget, rng, self.largest)
+        keep, shares = masks.small_deletions(len(sample), budget, rng, self.largest)
         outputs = classifier.masked_log_odds(sample, keep)
         feature = additive.features(sample, self.tie)
         kept = keep.astype(np.float64)

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slalom_bench import perturb
+from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
+from slalom_bench.numerics import masks
 from slalom_bench.numerics.shapley import shapley_values
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import SlalomSurrogate
-from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
     from slalom_bench.numerics.designs import Design
     from slalom_bench.numerics.fits import SlalomFit
 
@@ -128,7 +128,7 @@ def short_sequences(parts: Features, count: int, length: int, rng: np.random.Gen
         raise InvalidInput(f"length {length}: a sequence needs at least one token")
     orders = 2 if length > 1 and count >= BOTH_ORDERS * len(parts) else 1
     rows = count // orders
-    drawn = np.hstack([perturb.dealt(len(parts), 2 * rows, 1, rng) for _ in range(length)])
+    drawn = np.hstack([masks.dealt(len(parts), 2 * rows, 1, rng) for _ in range(length)])
     drawn, shares = distinct(drawn, rows, len(parts))
     asked = np.vstack([drawn, drawn[:, ::-1]]) if orders == 2 else drawn
     design = Design.of_sequences(drawn, len(parts))
@@ -196,7 +196,7 @@ class SlalomFidel:
         from slalom_bench.numerics.fits import fit_slalom
 
         need(budget, 1, "each is one random deletion")
-        keep, weights = perturb.small_deletions(len(sample), budget, rng)
+        keep, weights = masks.small_deletions(len(sample), budget, rng)
         parts = features(sample, self.tie)
         outputs = classifier.masked_log_odds(sample, keep)
         prior = deletion_prior(keep, outputs - np.average(outputs, weights=weights))

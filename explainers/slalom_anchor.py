@@ -26,18 +26,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import perturb
+from slalom_bench.core.types import Bools, Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import Features, explanation, features, need, spread
+from slalom_bench.numerics import masks
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import SlalomSurrogate
-from slalom_bench.types import Bools, Explanation, Floats, Sample
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
     from slalom_bench.numerics.designs import Design
     from slalom_bench.numerics.fits import SlalomFit
-    from slalom_bench.numerics.shifts import ShiftedSlalom
+    from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom
 
 
 @explainer("slalom-anchor", version=4, needs={"queries"}, stochastic=True, family="slalom")
@@ -62,7 +62,7 @@ class SlalomAnchor:
         rows = [np.ones((1, n), np.bool_)] + [~np.eye(n, dtype=np.bool_)] * singles
         least = min(2 if singles else 1, largest)
         counts = rng.integers(least, largest + 1, size=budget - sum(map(len, rows)))
-        keep = np.vstack([*rows, perturb.delete_counts(n, counts, rng)])
+        keep = np.vstack([*rows, masks.delete_counts(n, counts, rng)])
         outputs = classifier.masked_log_odds(sample, keep)
         moves = largest if classifier.removal == "delete" else 0
         surrogate, fit = fit_shifted(parts, keep, outputs, moves, singles=singles)
@@ -93,7 +93,8 @@ def fit_shifted(
 
     Rows of `keep`: the full input, with `singles` the n single deletions, the rest. `largest` 0: nothing moves.
     """
-    from slalom_bench.numerics.shifts import ShiftedSlalom, ShiftTable
+    from slalom_bench.numerics.shifts import ShiftTable
+    from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom
 
     n, design = keep.shape[1], parts.design(keep)
     one, rest = slice(1, n + 1), slice(n + 1 if singles else 1, None)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import perturb
+from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import features, need, short_sequences, slalom_scores
+from slalom_bench.numerics import masks
 from slalom_bench.registry import explainer
-from slalom_bench.surrogates import SlalomSurrogate
-from slalom_bench.types import Explanation, Floats, Sample
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
 
 def centred(logits: Floats) -> Floats:
@@ -37,7 +37,7 @@ class SlalomMulticlass:
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         from slalom_bench.numerics.fits import fit_slalom
-        from slalom_bench.numerics.multiclass import MulticlassSlalom
+        from slalom_bench.surrogates.multiclass_slalom import MulticlassSlalom
 
         need(budget, 1, "each is one sequence")
         parts = features(sample, self.tie)
@@ -47,7 +47,7 @@ class SlalomMulticlass:
             logits, within = asked.means(centred(classifier.logits(asked.sequences)))
             design, weights = asked.design, asked.weights
         elif self.samples == "fidel":
-            keep, weights = perturb.small_deletions(len(sample), budget, rng)
+            keep, weights = masks.small_deletions(len(sample), budget, rng)
             logits, design = centred(classifier.logits(classifier.mask(sample, keep))), parts.design(keep)
         else:
             raise InvalidInput(f"samples must be eff or fidel, not {self.samples!r}")

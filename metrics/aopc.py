@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import undefined
+from slalom_bench.core import undefined
+from slalom_bench.core.types import Bools, Explanation, Ints, Sample, Score
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import metric
-from slalom_bench.types import Bools, Explanation, Ints, Sample, Score
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
-    from slalom_bench.context import Context
+    from slalom_bench.core.context import Context
+    from slalom_bench.handle.classifier import Classifier
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
 PAPER_STEP, PAPER_LIMIT = 5, 512

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import undefined
+from slalom_bench.core import undefined
+from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample, Score
 from slalom_bench.registry import metric
-from slalom_bench.types import Bools, Explanation, Floats, Ints, Sample, Score
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
-    from slalom_bench.context import Context
+    from slalom_bench.core.context import Context
+    from slalom_bench.handle.classifier import Classifier
 
 PUNCTUATION = frozenset("!.,;:?")
 

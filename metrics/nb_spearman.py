@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom_bench import undefined
+from slalom_bench.core import undefined
+from slalom_bench.core.tokens import distinct_words, encode_all, reads_by_word
+from slalom_bench.core.types import Explanation, Floats, Ints, Sample, Score
 from slalom_bench.errors import InvalidInput
-from slalom_bench.numerics.agreement import spearman
+from slalom_bench.numerics.correlation import spearman
 from slalom_bench.registry import metric
-from slalom_bench.tokens import distinct_words, encode_all, reads_by_word
-from slalom_bench.types import Explanation, Floats, Ints, Sample, Score
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
-    from slalom_bench.context import Context
+    from slalom_bench.core.context import Context
+    from slalom_bench.handle.classifier import Classifier
 
 ALPHA = {"bench": 40.0, "paper": 20.0}
 

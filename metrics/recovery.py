@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slalom_bench import undefined
+from slalom_bench.core import undefined
+from slalom_bench.core.surrogate import Surrogate
+from slalom_bench.core.types import Explanation, Floats, Ints, Sample, Score
 from slalom_bench.errors import InvalidInput
-from slalom_bench.perturb import delete_counts
+from slalom_bench.numerics.masks import delete_counts
 from slalom_bench.registry import metric
-from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate, Surrogate
-from slalom_bench.types import Explanation, Floats, Ints, Sample, Score
+from slalom_bench.surrogates.linear import LinearSurrogate
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
-    from slalom_bench.context import Context
+    from slalom_bench.core.context import Context
+    from slalom_bench.handle.classifier import Classifier
 
 PARAMETERS = {"linear": ("weight",), "slalom": ("value", "importance")}
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_bench import undefined
+from slalom_bench.core import undefined
+from slalom_bench.core.types import Bools, Explanation, Sample, Score
 from slalom_bench.errors import InvalidInput
-from slalom_bench.perturb import delete_counts
+from slalom_bench.numerics.masks import delete_counts
 from slalom_bench.registry import metric
-from slalom_bench.types import Bools, Explanation, Sample, Score
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
-    from slalom_bench.context import Context
+    from slalom_bench.core.context import Context
+    from slalom_bench.handle.classifier import Classifier
 
 MASKS = {"bench": 20, "paper": 100}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from slalom_bench import undefined
+from slalom_bench.core import undefined
+from slalom_bench.core.types import Explanation, Sample, Score
 from slalom_bench.registry import metric
-from slalom_bench.types import Explanation, Sample, Score
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
-    from slalom_bench.context import Context
+    from slalom_bench.core.context import Context
+    from slalom_bench.handle.classifier import Classifier
 
 
 @metric(

@@ -5,15 +5,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench.core.types import Example, Explanation, Sample, Score
 from slalom_bench.registry import explainer, metric, model, task
-from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate
-from slalom_bench.types import Example, Explanation, Sample, Score
+from slalom_bench.surrogates.linear import LinearSurrogate
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 if TYPE_CHECKING:
     from slalom_bench.api import run
     from slalom_bench.backends.callable_backend import wrap
-    from slalom_bench.classifier import Classifier
     from slalom_bench.contract import check
+    from slalom_bench.handle.classifier import Classifier
     from slalom_bench.showing.explaining import explain
 
 __version__ = "0.1.0"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.specs import Suite, make_suite
+from slalom_bench.run.suite import Suite, make_suite
 
 if TYPE_CHECKING:
-    from slalom_bench.progress import Reporter
-    from slalom_bench.runner import Mode, RunResult
+    from slalom_bench.run.progress import Reporter
+    from slalom_bench.run.runner import Mode, RunResult
 
 DEFAULT_MODEL = "mini-bert"
 
@@ -46,9 +46,9 @@ def build_suite(
     if scale is not None:
         raise InvalidInput("--scale picks a scale of a suite: give --suite too")
     if not task:
-        raise InvalidInput(f"give --suite ({', '.join(registry.names('suite'))}) or --task")
+        raise InvalidInput(f"give --suite ({', '.join(registry.suites.names())}) or --task")
     first = task[0].split(":")[0]
-    defaults = {"name": f"custom-{first}", "models": (DEFAULT_MODEL,), "explainers": tuple(registry.names("explainer"))}
+    defaults = {"name": f"custom-{first}", "models": (DEFAULT_MODEL,), "explainers": tuple(registry.explainers.names())}
     made = make_suite(**(defaults | given))
     made.check_names()
     return made
@@ -72,8 +72,8 @@ def run(
 
     Example: `run(task=["imdb"], model=["mini-bert"], explainer=["slalom-fidel"], budget=[500], samples=5)`.
     """
-    from slalom_bench.models import ModelOptions
-    from slalom_bench.runner import run_suite
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.run.runner import run_suite
 
     spec = suite if isinstance(suite, Suite) else build_suite(suite, **what)
     folder = None if data_dir is None else Path(data_dir)

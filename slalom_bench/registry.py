@@ -1,8 +1,9 @@
-"""One registry for tasks, models, explainers, metrics, suites and surrogates.
+"""One typed registry for each kind of thing that can be plugged in.
 
 In-repository files register with a decorator and are found by walking their folder; other packages register through
 the entry-point groups `slalom_bench.<kind>s`. Nothing is imported until a kind is asked for, and registered modules
-keep heavy imports inside functions, so listing loads neither torch nor transformers.
+keep heavy imports inside functions, so listing loads neither torch nor transformers. A class that does not fit its
+Protocol (see `slalom_bench.interfaces`) is refused when it registers, with the missing part named.
 """
 
 from __future__ import annotations
@@ -13,181 +14,461 @@ import pkgutil
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from slalom_bench.core.references import Ref
 from slalom_bench.errors import InvalidInput, NameCollision, UnknownName
+from slalom_bench.interfaces import Explainer, Metric, Model, Removal, Surrogate, Task
 
-KINDS = ("task", "model", "explainer", "metric", "suite", "surrogate")
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 T = TypeVar("T")
+C = TypeVar("C", bound=type[Any])
 
 
-@dataclass(frozen=True)
-class Entry:
+@dataclass(frozen=True, kw_only=True)
+class Entry(Generic[T]):
     """A registered thing and what a listing says of it."""
 
-    kind: str
+    kind: ClassVar[str] = ""
     name: str
-    factory: Any
-    """The class (or, for suites, the path of the file)."""
+    factory: Callable[..., T]
     version: int
     origin: str
+    """`module:class`, by which two registrations of one name are told apart."""
     summary: str = ""
     needs: frozenset[str] = frozenset()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    argument: str | None = None
+    """The parameter that the argument of `name:argument` stands for, where the thing takes one."""
 
-    def build(self, params: Mapping[str, Any] | None = None) -> Any:
-        """An instance with the given parameters; unknown ones are refused by name."""
-        accepted = list(inspect.signature(self.factory).parameters)
-        for key in params or {}:
-            if key not in accepted:
-                raise InvalidInput(
-                    f"{self.kind} {self.name} has no parameter {key!r}; it takes: {', '.join(accepted) or 'none'}"
-                )
-        return self.factory(**(params or {}))
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """What the constructor takes."""
+        return inspect.signature(self.factory).parameters
+
+    def build(self, params: Mapping[str, Any] | None = None, argument: str | None = None) -> T:
+        """Make an instance.
+
+        Args:
+            params: constructor parameters by name; unknown ones are refused.
+            argument: what stood after the colon.
+
+        Returns:
+            The instance.
+        """
+        given = dict(params or {})
+        if argument is not None:
+            if self.argument is None:
+                takes = ", ".join(f"{name}=..." for name in self.parameters) or "no parameters"
+                raise InvalidInput(f"{self.kind} {self.name} takes no argument {argument!r} after the colon, but {takes}")
+            if self.argument in given:
+                raise InvalidInput(f"{self.kind} {self.name}: {self.argument} is given twice")
+            given[self.argument] = argument
+        for key in given:
+            if key not in self.parameters:
+                known = ", ".join(self.parameters) or "none"
+                raise InvalidInput(f"{self.kind} {self.name} has no parameter {key!r}; it takes: {known}")
+        return self.factory(**given)
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "name": self.name,
-            "version": self.version,
-            "needs": sorted(self.needs),
-            "summary": self.summary,
-            "origin": self.origin,
-            **self.metadata,
-        }
+        """Everything but the class itself, for `slalom-bench list --json`."""
+        own = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "factory"}
+        return {"kind": self.kind, **own, "needs": sorted(self.needs)}
 
 
-_entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
-_loaded: set[str] = set()
-_lock = threading.RLock()
+@dataclass(frozen=True, kw_only=True)
+class TaskEntry(Entry[Task]):
+    """A registered task: where its texts come from and under which terms."""
+
+    kind = "task"
+    source: str
+    licence: str
+    citation: str
+    class_names: tuple[str, ...] = ()
+    """Empty where they depend on the data."""
+    revision: str = ""
+    training: Mapping[str, int] = field(default_factory=dict)
+    """What the papers train with on this task where it is not their usual: `layers`, `epochs`."""
+    generated: bool = False
+    """Whether its texts are drawn from a known law, so that any number of fresh ones can be had."""
 
 
-def add(entry: Entry) -> None:
-    """Register one entry; a name already taken by another origin is refused, both named."""
-    if entry.kind not in KINDS:
-        raise InvalidInput(f"unknown kind {entry.kind!r}; one of {', '.join(KINDS)}")
-    if not NAME.fullmatch(entry.name):
-        raise InvalidInput(f"{entry.kind} name {entry.name!r}: lower-case letters, digits, dots and dashes only")
-    with _lock:
-        present = _entries[entry.kind].get(entry.name)
-        if present is not None and present.origin != entry.origin:
-            raise NameCollision(
-                f"{entry.kind} {entry.name!r} is registered twice: by {present.origin} and by {entry.origin}; "
-                "rename one of them or uninstall its package"
+@dataclass(frozen=True, kw_only=True)
+class ModelEntry(Entry[Model]):
+    """A registered model."""
+
+    kind = "model"
+    family: str = "other"
+    tier: Literal["embedded", "full"] = "full"
+    """Embedded models ship with the package; their results have tables of their own."""
+    stand_in: str | None = None
+    """The embedded model that takes its place where it cannot be had."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainerEntry(Entry[Explainer]):
+    """A registered explainer; `needs` are out of queries, gradients, attentions."""
+
+    kind = "explainer"
+    stochastic: bool
+    family: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricEntry(Entry[Metric]):
+    """A registered metric; `needs` are out of queries, surrogate, and what a task may give: marks, train, truth."""
+
+    kind = "metric"
+    direction: Literal["higher", "lower"]
+    unit: str
+    headline: str
+    """The value that tables rank; `@primary` is the value of an explanation's primary score."""
+    level: Literal["explainer", "model"] = "explainer"
+    """Whether it says something of the explainer, or of the model whatever the explainer."""
+    order: int = 100
+    """Where its column stands: low numbers first, then by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuiteEntry(Entry[Any]):
+    """A registered suite; `factory()` gives the text of its TOML file."""
+
+    kind = "suite"
+    tasks: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    samples: int | None = None
+    budgets: tuple[int, ...] = ()
+    scales: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurrogateEntry(Entry[Surrogate]):
+    """A registered surrogate, by its `kind` in stored explanations."""
+
+    kind = "surrogate"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovalEntry(Entry[Removal]):
+    """A registered removal rule."""
+
+    kind = "removal"
+
+
+E = TypeVar("E", bound=Entry[Any])
+
+
+class Registry(Generic[E]):
+    """The things of one kind, by name.
+
+    >>> explainers.get("lime").family
+    'additive'
+    """
+
+    def __init__(self, entry: type[E], interface: type | None = None) -> None:
+        self.entry = entry
+        self.interface = interface
+        self._entries: dict[str, E] = {}
+        self._loaded = False
+        self._lock = threading.RLock()
+
+    @property
+    def kind(self) -> str:
+        """The kind in one word: `task`, `explainer`, ..."""
+        return self.entry.kind
+
+    def add(self, entry: E) -> None:
+        """Register one entry; a bad name, a class that does not fit or a name that is taken is refused."""
+        if not NAME.fullmatch(entry.name):
+            raise InvalidInput(f"{self.kind} name {entry.name!r}: lower-case letters, digits, dots and dashes only")
+        if self.interface is not None and (missing := misfit(entry.factory, self.interface)):
+            raise InvalidInput(f"{self.kind} {entry.name} ({entry.origin}) does not fit: {missing}")
+        with self._lock:
+            present = self._entries.get(entry.name)
+            if present is not None and present.origin != entry.origin:
+                raise NameCollision(
+                    f"{self.kind} {entry.name!r} is registered twice: by {present.origin} and by {entry.origin}; "
+                    "rename one of them or uninstall its package"
+                )
+            self._entries[entry.name] = entry
+
+    def register(self, name: str, *, summary: str = "", needs: Iterable[str] = (), **declared: Any) -> Callable[[C], C]:
+        """A class decorator that registers under a name what the class is and what is declared of it."""
+
+        def decorate(cls: C) -> C:
+            said = summary or (inspect.getdoc(cls) or "").split("\n")[0]
+            self.add(
+                self.entry(
+                    name=name,
+                    factory=cls,
+                    origin=f"{cls.__module__}:{cls.__qualname__}",
+                    summary=said,
+                    needs=frozenset(needs),
+                    **declared,
+                )
             )
-        _entries[entry.kind][entry.name] = entry
+            return cls
+
+        return decorate
+
+    def names(self) -> list[str]:
+        """Every registered name, sorted."""
+        self._load()
+        return sorted(self._entries)
+
+    def get(self, name: str) -> E:
+        """The entry of that name, or an error with the nearest names."""
+        self._load()
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise UnknownName(self.kind, name, self._entries) from None
+
+    def find(self, name: str) -> E | None:
+        """The entry of that name, or None where nothing of that name is registered here."""
+        self._load()
+        return self._entries.get(name)
+
+    def of(self, factory: Any) -> E | None:
+        """The entry of a class, or None where it is not registered."""
+        self._load()
+        return next((entry for entry in self._entries.values() if entry.factory is factory), None)
+
+    def build(self, ref: Ref | str) -> Any:
+        """The instance that a reference (`lime:tie=token`, `hf:DIR`) describes."""
+        ref = Ref.parse(ref) if isinstance(ref, str) else ref
+        return self.get(ref.name).build(ref.params, ref.argument)
+
+    def entries(self) -> list[E]:
+        """Every entry, sorted by name."""
+        return [self.get(name) for name in self.names()]
+
+    @contextmanager
+    def scratch(self) -> Any:
+        """Registrations made inside the block vanish with it."""
+        self._load()
+        before = dict(self._entries)
+        try:
+            yield self
+        finally:
+            self._entries = before
+
+    def _load(self) -> None:
+        """Import the kind's folder and entry points, once."""
+        with self._lock:
+            if self._loaded:
+                return
+            self._loaded = True
+            try:
+                package = importlib.import_module(f"slalom_bench.{self.kind}s")
+                for module in pkgutil.iter_modules(package.__path__):
+                    importlib.import_module(f"{package.__name__}.{module.name}")
+                for point in entry_points(group=f"slalom_bench.{self.kind}s"):
+                    self._add_outside(point)
+            except BaseException:
+                self._loaded = False
+                raise
+
+    def _add_outside(self, point: EntryPoint) -> None:
+        """An entry point names a class whose decorator has registered it, under the same name, by being imported."""
+        found = point.load()
+        entry = next((entry for entry in self._entries.values() if entry.factory is found), None)
+        if entry is None:
+            present = self._entries.get(point.name)
+            if present is not None:
+                raise NameCollision(
+                    f"{self.kind} {point.name!r} is registered twice: by {present.origin} and by {point.value}; "
+                    "rename one of them or uninstall its package"
+                )
+            raise InvalidInput(
+                f"the entry point {point.name} = {point.value} leads to nothing that declares itself: decorate it with "
+                f"@slalom_bench.{self.kind}({point.name!r}, ...)"
+            )
+        if entry.name != point.name:
+            raise InvalidInput(f"the entry point {point.name} = {point.value} leads to {self.kind} {entry.name!r}")
 
 
-def register(
-    kind: str, name: str, *, version: int, needs: Iterable[str] = (), summary: str = "", **metadata: Any
-) -> Callable[[type[T]], type[T]]:
-    """Class decorator: `register("explainer", "lime", version=1, needs={"queries"})`."""
+def misfit(factory: Any, interface: type) -> str:
+    """What a class lacks of a Protocol, in words; empty where it fits.
 
-    def decorate(cls: type[T]) -> type[T]:
-        first_line = (inspect.getdoc(cls) or "").split("\n")[0]
-        origin = f"{cls.__module__}:{cls.__qualname__}"
-        add(Entry(kind, name, cls, version, origin, summary or first_line, frozenset(needs), metadata))
-        return cls
+    >>> class Nothing: ...
+    >>> misfit(Nothing, Explainer)
+    'it has no method explain(classifier, sample, budget, rng)'
+    """
+    for name in getattr(interface, "__annotations__", {}):
+        # a plain class attribute, or one that the constructor sets
+        if not hasattr(factory, name) and name not in getattr(factory, "__annotations__", {}):
+            return f"it has no attribute {name}"
+    for name, method in vars(interface).items():
+        if not (inspect.isfunction(method) or isinstance(method, classmethod)) or _is_machinery(name):
+            continue
+        wanted = list(inspect.signature(getattr(interface, name)).parameters)
+        bound = isinstance(method, classmethod)
+        arguments = wanted if bound else wanted[1:]
+        found = getattr(factory, name, None)
+        if not callable(found):
+            return f"it has no method {name}({', '.join(arguments)})"
+        try:
+            inspect.signature(found).bind(*[None] * (len(arguments) + (not bound)))
+        except TypeError as error:
+            return f"its method {name} does not take ({', '.join(arguments)}): {error}"
+        except ValueError:  # a built-in without a signature
+            continue
+    return ""
 
-    return decorate
+
+def _is_machinery(name: str) -> bool:
+    return name in ("__init__", "__subclasshook__", "_proto_hook") or (name.startswith("__") and name != "__len__")
+
+
+tasks = Registry(TaskEntry, Task)
+models = Registry(ModelEntry, Model)
+explainers = Registry(ExplainerEntry, Explainer)
+metrics = Registry(MetricEntry, Metric)
+suites = Registry(SuiteEntry)
+surrogates = Registry(SurrogateEntry, Surrogate)
+removals = Registry(RemovalEntry, Removal)
+KINDS: dict[str, Registry[Any]] = {
+    registry.kind: registry for registry in (tasks, models, explainers, metrics, suites, surrogates, removals)
+}
 
 
 def task(
-    name: str, *, version: int, metrics: Iterable[str], source: str, licence: str, citation: str,
-    class_names: Iterable[str] = (), **more: Any,
-) -> Callable[[type[T]], type[T]]:
-    """Register a task: `cls(**params)` with `load(data_dir) -> TaskData`. `metrics`: what it supports."""
-    return register(
-        "task", name, version=version, metrics=tuple(metrics), source=source, licence=licence, citation=citation,
-        class_names=tuple(class_names), **more,
+    name: str,
+    *,
+    version: int,
+    source: str,
+    licence: str,
+    citation: str,
+    class_names: Iterable[str] = (),
+    argument: str | None = None,
+    revision: str = "",
+    training: Mapping[str, int] | None = None,
+    generated: bool = False,
+) -> Callable[[C], C]:
+    """Register a task (see `slalom_bench.interfaces.Task`).
+
+    Args:
+        name: lower-case letters, digits, dots and dashes.
+        version: goes up with every fix of the data.
+        source: where the texts come from, in words.
+        licence: the terms of the texts.
+        citation: what to cite.
+        class_names: the classes, where they are known without the data.
+        argument: the parameter that `name:argument` fills, if the task takes one.
+        revision: pinned revisions of the sources.
+        training: what the papers train with on it where it is not their usual (`layers`, `epochs`).
+        generated: whether the texts are drawn from a known law.
+    """
+    return tasks.register(
+        name,
+        version=version,
+        source=source,
+        licence=licence,
+        citation=citation,
+        class_names=tuple(class_names),
+        argument=argument,
+        revision=revision,
+        training=dict(training or {}),
+        generated=generated,
     )
 
 
-def model(name: str, *, version: int, **more: Any) -> Callable[[type[T]], type[T]]:
-    """Register a model: see `slalom_bench.models`."""
-    return register("model", name, version=version, **more)
+def model(
+    name: str,
+    *,
+    version: int,
+    family: str = "other",
+    tier: Literal["embedded", "full"] = "full",
+    stand_in: str | None = None,
+    argument: str | None = None,
+) -> Callable[[C], C]:
+    """Register a model (see `slalom_bench.interfaces.Model`).
+
+    Args:
+        name: lower-case letters, digits, dots and dashes.
+        version: goes up when the same name would answer otherwise.
+        family: a word for filtering (transformer, perceptron, black box, ...).
+        tier: `embedded` for models that ship with the package.
+        stand_in: the embedded model that takes its place where it cannot be had.
+        argument: the parameter that `name:argument` fills, if the model takes one.
+    """
+    return models.register(
+        name, version=version, family=family, tier=tier, stand_in=stand_in, argument=argument
+    )
 
 
 def explainer(
-    name: str, *, version: int, needs: Iterable[str], stochastic: bool, family: str, **more: Any
-) -> Callable[[type[T]], type[T]]:
-    """Register an explainer: `cls(**params)` with `explain(classifier, sample, budget, rng) -> Explanation`.
+    name: str, *, version: int, needs: Iterable[str], stochastic: bool, family: str, argument: str | None = None
+) -> Callable[[C], C]:
+    """Register an explainer (see `slalom_bench.interfaces.Explainer`).
 
-    `needs` out of queries, gradients, attentions; `family` is a word for filtering (slalom, additive, gradient, ...).
+    Args:
+        name: lower-case letters, digits, dots and dashes.
+        version: goes up with every change that can change a number.
+        needs: out of queries, gradients, attentions.
+        stochastic: whether another seed gives another result.
+        family: a word for filtering (slalom, additive, gradient, lrp, attention, baseline, ...).
+        argument: the parameter that `name:argument` fills, if the explainer takes one.
     """
-    return register("explainer", name, version=version, needs=needs, stochastic=stochastic, family=family, **more)
-
-
-def metric(
-    name: str, *, version: int, needs: Iterable[str], direction: str, unit: str, headline: str, **more: Any
-) -> Callable[[type[T]], type[T]]:
-    """Register a metric: `cls(**params)` with `score(classifier, sample, explanation, context) -> Score`.
-
-    `needs` out of queries, surrogate, marks, train, truth; `direction` is higher or lower; `headline` names the
-    value that tables rank.
-    """
-    if direction not in ("higher", "lower"):
-        raise InvalidInput(f"metric {name}: direction must be higher or lower, not {direction!r}")
-    return register(
-        "metric", name, version=version, needs=needs, direction=direction, unit=unit, headline=headline, **more
+    return explainers.register(
+        name, version=version, needs=needs, stochastic=stochastic, family=family, argument=argument
     )
 
 
-def _load(kind: str) -> None:
-    """Import the kind's folder and entry points, once."""
-    if kind not in KINDS:
-        raise InvalidInput(f"unknown kind {kind!r}; one of {', '.join(KINDS)}")
-    with _lock:
-        if kind in _loaded:
-            return
-        _loaded.add(kind)
-        try:
-            if kind == "suite":
-                from slalom_bench.suites import built_in
+def metric(
+    name: str,
+    *,
+    version: int,
+    needs: Iterable[str],
+    direction: Literal["higher", "lower"],
+    unit: str,
+    headline: str,
+    level: Literal["explainer", "model"] = "explainer",
+    order: int = 100,
+    argument: str | None = None,
+) -> Callable[[C], C]:
+    """Register a metric (see `slalom_bench.interfaces.Metric`). It applies to every task that gives what it needs.
 
-                for entry in built_in():
-                    add(entry)
-            elif kind != "surrogate":
-                package = importlib.import_module(f"slalom_bench.{kind}s")
-                for module in pkgutil.iter_modules(package.__path__):
-                    importlib.import_module(f"{package.__name__}.{module.name}")
-            for point in entry_points(group=f"slalom_bench.{kind}s"):
-                _add_outside(kind, point)
-        except BaseException:
-            _loaded.discard(kind)
-            raise
-
-
-def _add_outside(kind: str, point: Any) -> None:
-    """An entry point names a class; a decorated class brings its metadata, a plain one gets version 1."""
-    loaded = point.load()
-    origin = f"{getattr(loaded, '__module__', point.value)}:{getattr(loaded, '__qualname__', '')}"
-    present = _entries[kind].get(point.name)
-    if present is not None and present.origin == origin:
-        return
-    needs = frozenset(getattr(loaded, "needs", ()))
-    summary = (inspect.getdoc(loaded) or "").split("\n")[0]
-    add(Entry(kind, point.name, loaded, int(getattr(loaded, "version", 1)), origin, summary, needs))
-
-
-def names(kind: str) -> list[str]:
-    """Every registered name of a kind, sorted."""
-    _load(kind)
-    return sorted(_entries[kind])
+    Args:
+        name: lower-case letters, digits, dots and dashes.
+        version: goes up with every change that can change a number.
+        needs: out of queries, surrogate, and what a task may give: marks, train, truth, natural.
+        direction: whether higher or lower is better.
+        unit: of its values, in words.
+        headline: the value that tables rank; `@primary` for that of an explanation's primary score.
+        level: `model` where it says something of the model, whatever the explainer.
+        order: where its column stands in tables, low numbers first.
+        argument: the parameter that `name:argument` fills, if the metric takes one.
+    """
+    if direction not in ("higher", "lower"):
+        raise InvalidInput(f"metric {name}: direction must be higher or lower, not {direction!r}")
+    return metrics.register(
+        name,
+        version=version,
+        needs=needs,
+        direction=direction,
+        unit=unit,
+        headline=headline,
+        level=level,
+        order=order,
+        argument=argument,
+    )
 
 
-def get(kind: str, name: str) -> Entry:
-    """The entry of that name, or an error with the nearest names."""
-    _load(kind)
-    try:
-        return _entries[kind][name]
-    except KeyError:
-        raise UnknownName(kind, name, _entries[kind]) from None
+def surrogate(kind: str, *, version: int) -> Callable[[C], C]:
+    """Register a surrogate (see `slalom_bench.interfaces.Surrogate`) under the `kind` of its stored form."""
+    return surrogates.register(kind, version=version)
 
 
-def entries(kind: str) -> list[Entry]:
-    """Every entry of a kind, sorted by name."""
-    return [get(kind, name) for name in names(kind)]
+def removal(name: str, *, version: int, argument: str | None = None) -> Callable[[C], C]:
+    """Register a removal rule (see `slalom_bench.interfaces.Removal`).
+
+    Args:
+        name: what `--removal` calls it.
+        version: goes up when the same masks would leave other sequences.
+        argument: the parameter that `name:argument` fills, if the rule takes one.
+    """
+    return removals.register(name, version=version, argument=argument)

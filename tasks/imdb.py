@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from slalom_bench.data import Absent, Found, Source, file_names, first_present, hub_source, package_file, table_files
+from slalom_bench.core.types import DataSource, TaskData
+from slalom_bench.data.sources import (
+    Absent,
+    Found,
+    Source,
+    file_names,
+    first_present,
+    hub_source,
+    package_file,
+    table_files,
+)
+from slalom_bench.data.splits import content_hash, is_held_out, split_texts
+from slalom_bench.data.tables import Row, read_rows, read_text
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import task
-from slalom_bench.splits import content_hash, is_held_out, split_texts
-from slalom_bench.tables import Row, read_rows, read_text
-from slalom_bench.types import DataSource, TaskData
 
 __all__ = ["Imdb", "is_held_out"]
 

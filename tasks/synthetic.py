@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from slalom_bench.context import generator
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.types import DataSource, Example, Floats, Ints, TaskData
+from slalom_bench.data.splits import content_hash
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import task
-from slalom_bench.splits import content_hash
-from slalom_bench.types import DataSource, Example, Floats, Ints, TaskData
 
 CLASSES = ("negative", "positive")
 METRICS = ("strict-fidelity", "insertion", "deletion", "nb-spearman", "recovery", "surrogate-fit")

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slalom_bench.core.types import DataSource, Example, TaskData
+from slalom_bench.data.splits import content_hash, text_hash
+from slalom_bench.data.tables import Row, as_integer, parse_label, read_rows
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import task
-from slalom_bench.splits import content_hash, text_hash
-from slalom_bench.tables import Row, as_integer, parse_label, read_rows
-from slalom_bench.types import DataSource, Example, TaskData
 
 MOST_CLASSES = 1000
 

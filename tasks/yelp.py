@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
-from slalom_bench.data import Absent, Found, Source, file_names, first_present, hub_source, table_files
+from slalom_bench.core.types import DataSource, Example, TaskData
+from slalom_bench.data.sources import Absent, Found, Source, file_names, first_present, hub_source, table_files
+from slalom_bench.data.splits import content_hash, distinct, labelled, split_texts, text_hash
+from slalom_bench.data.tables import Row, parse_label, read_rows
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import task
-from slalom_bench.splits import content_hash, distinct, labelled, split_texts, text_hash
-from slalom_bench.tables import Row, parse_label, read_rows
-from slalom_bench.types import DataSource, Example, TaskData
 
 CLASSES = ("negative", "positive")
 HUB = "fancyzhx/yelp_polarity"

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_bench.batching import Ragged
-from slalom_bench.classifier import Classifier
+from slalom_bench.core.removal import HIDDEN
+from slalom_bench.core.sequences import Ragged
+from slalom_bench.core.tokens import HFTokens, Tokens
+from slalom_bench.core.types import Ints
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.perturb import HIDDEN
-from slalom_bench.tokens import HFTokens, Tokens
-from slalom_bench.types import Ints
+from slalom_bench.handle.classifier import Classifier
 
 OUTPUTS = ("log_odds", "probabilities", "logits")
 TAKES = ("text", "ids")

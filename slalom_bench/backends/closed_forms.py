@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from slalom_bench.backends.torch_backend import TorchBackend
-from slalom_bench.tokens import WordTokens
-from slalom_bench.types import Ints
+from slalom_bench.core.tokens import WordTokens
+from slalom_bench.core.types import Ints
 
 
 class BagOfWordsNet(nn.Module):

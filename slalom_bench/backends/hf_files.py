@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from slalom_bench.backends.torch_backend import HFBackend, TorchBackend, pick_device
+from slalom_bench.core.tokens import HFTokens, Tokens, WordTokens
 from slalom_bench.errors import InvalidInput
-from slalom_bench.tokens import HFTokens, Tokens, WordTokens
 
 if TYPE_CHECKING:
-    from slalom_bench.models.base import ModelOptions
+    from slalom_bench.core.options import ModelOptions
 
 WORDS = "vocabulary.json"
 

@@ -24,9 +24,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, relu, scaled_dot_product_attention
 
-from slalom_bench.batching import Ragged, pack
-from slalom_bench.perturb import HIDDEN
-from slalom_bench.types import Bools, Ints
+from slalom_bench.core.removal import HIDDEN
+from slalom_bench.core.sequences import Ragged
+from slalom_bench.core.types import Bools, Ints
+from slalom_bench.handle.packing import pack
 
 VERSION = "lean 2"
 """Part of a model's identity; changes when the pass below would round otherwise."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from slalom_bench.backends.torch_backend import TorchBackend
+from slalom_bench.core.types import Ints
 from slalom_bench.errors import InvalidInput
-from slalom_bench.types import Ints
 
 ROWS = 128
 """Sequences that go through an attention classifier at a time: each is padded to T_max, whatever its length."""

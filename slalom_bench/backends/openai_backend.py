@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from slalom_bench.backends.callable_backend import PUNCTUATION, CallableBackend, HashedWords, content_texts
 from slalom_bench.backends.endpoint import Endpoint, Top, checked_endpoint
+from slalom_bench.core.types import Ints
 from slalom_bench.errors import InvalidInput
-from slalom_bench.types import Ints
 
 TEMPLATE_VERSION = 1
 TOP = 20

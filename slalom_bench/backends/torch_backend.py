@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from slalom_bench import batching
 from slalom_bench.backends.lean import VERSION, LeanForward, lean_forward
-from slalom_bench.batching import Ragged
-from slalom_bench.classifier import OutOfMemory
+from slalom_bench.core.removal import HIDDEN
+from slalom_bench.core.sequences import Ragged
+from slalom_bench.core.tokens import Tokens
+from slalom_bench.core.types import Ints
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.perturb import HIDDEN
-from slalom_bench.tokens import Tokens
-from slalom_bench.types import Ints
+from slalom_bench.handle import packing
+from slalom_bench.handle.backend import OutOfMemory
 
 TOKEN_BUDGETS = {"cpu": 4096, "mps": 16384, "cuda": 65536}
 SHARED = 16384
@@ -117,7 +117,7 @@ class TorchBackend:
         return type(self.module).__name__
 
     def identity(self) -> str:
-        more = (type(self).__name__, self.settings(), self.tokens.identity(), self.dtype, batching.VERSION)
+        more = (type(self).__name__, self.settings(), self.tokens.identity(), self.dtype, packing.VERSION)
         return weights_hash(self.module, *more)
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:

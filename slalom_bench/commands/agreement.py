@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.results import Group
+    from slalom_bench.results.reading import Group
 
 
 def agreement_command(
@@ -31,7 +31,7 @@ def agreement_command(
 
       slalom-bench agreement runs/imdb --no-magnitudes --json
     """
-    from slalom_bench.results import groups, read_run
+    from slalom_bench.results.reading import groups, read_run
 
     found = [_measure(group, top, magnitudes) for group in groups(read_run(run))]
     if as_json:
@@ -43,13 +43,13 @@ def agreement_command(
 
 def _measure(group: Group, top: int, magnitudes: bool | None) -> dict[str, Any]:
     """Pairs over the first seed's explanations, stability over all seeds."""
-    from slalom_bench.numerics.agreement import pairwise, stability
-    from slalom_bench.numerics.stats import summarise
-    from slalom_bench.types import Explanation
+    from slalom_bench.results.agreement import pairwise, stability
+    from slalom_bench.results.statistics import summarise
+    from slalom_bench.run.records import explanation_from_dict
 
     runs = {
         name: [
-            {key: Explanation.from_dict(row["explanation"]) for key, row in rows.items() if "explanation" in row}
+            {key: explanation_from_dict(row["explanation"]) for key, row in rows.items() if "explanation" in row}
             for rows in (cell.explanations for cell in cells)
         ]
         for name, cells in group.by_explainer().items()

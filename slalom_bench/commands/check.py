@@ -42,7 +42,7 @@ def check_command(
 
     if bool(names) == every:
         raise InvalidInput("give the name of an explainer, or --all")
-    subjects = [subject for name in names or registry.names("explainer") for subject in resolve(name)]
+    subjects = [subject for name in names or registry.explainers.names() for subject in resolve(name)]
     reports = []
     for subject in subjects:
         reports.append(check(subject, rule or None))
@@ -70,14 +70,14 @@ def resolve(name: str) -> list[Any]:
     path = Path(name)
     if not path.is_file():
         raise InvalidInput(f"no file {name}")
-    registry.names("explainer")
+    registry.explainers.names()
     module_name = f"slalom_bench_checked_{path.stem}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise InvalidInput(f"{name} is no Python file")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = [e.factory for e in registry.entries("explainer") if e.origin.startswith(f"{module_name}:")]
+    found = [e.factory for e in registry.explainers.entries() if e.origin.startswith(f"{module_name}:")]
     if not found:
         raise InvalidInput(f"{name} registers no explainer: decorate its class with @explainer(...)")
     return found

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.reporting.compare import Comparison
+    from slalom_bench.results.comparison import Comparison
 
 
 def compare_command(
@@ -32,7 +32,7 @@ def compare_command(
 
       slalom-bench compare runs/main runs/branch --fail-on-regression
     """
-    from slalom_bench.reporting.compare import compare_runs
+    from slalom_bench.results.comparison import compare_runs
 
     found = compare_runs(run_a, run_b)
     if as_json:
@@ -50,8 +50,8 @@ def compare_command(
 
 def show(found: Comparison) -> None:
     """A table of the differences, then what else changed."""
-    from slalom_bench.reporting.figures import number
-    from slalom_bench.reporting.markdown import table
+    from slalom_bench.showing.figures import number
+    from slalom_bench.showing.markdown import table
 
     arrows = {"higher": "↑", "lower": "↓"}
     rows = []

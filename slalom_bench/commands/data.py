@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.data import Source
+    from slalom_bench.data.sources import Source
 
 
 def data_command(
@@ -28,9 +28,9 @@ def data_command(
 
       slalom-bench data text:reviews.csv,text_column=body --json
     """
-    from slalom_bench.data import build_task, data_directory
+    from slalom_bench.core.references import Ref
+    from slalom_bench.data.loading import build_task, data_directory
     from slalom_bench.errors import InvalidInput
-    from slalom_bench.specs import Ref
 
     ref = Ref.parse(name)
     built: Any = build_task(ref.spec, ref.params)
@@ -53,7 +53,7 @@ def data_command(
 
 def _look(source: Source) -> dict[str, Any]:
     """One place: whether the data is there, and what it says of itself."""
-    from slalom_bench.data import Absent
+    from slalom_bench.data.sources import Absent
 
     try:
         detail, there = source.check(), True

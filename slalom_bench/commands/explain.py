@@ -48,7 +48,7 @@ def explain_command(
 
       cat review.txt | slalom-bench explain - --json
     """
-    from slalom_bench.models import ModelOptions
+    from slalom_bench.core.options import ModelOptions
     from slalom_bench.showing.explaining import DEFAULT_EXPLAINER, explain
 
     if plot is not None:

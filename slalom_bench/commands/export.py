@@ -21,6 +21,6 @@ def export_command(
 
       slalom-bench export runs/imdb --format latex --out paper/table.tex
     """
-    from slalom_bench.reporting.export import export
+    from slalom_bench.showing.export import export
 
     typer.echo(export(run, kind, out))

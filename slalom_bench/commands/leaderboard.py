@@ -23,7 +23,7 @@ def leaderboard_command(
 
       slalom-bench leaderboard --check
     """
-    from slalom_bench.reporting.leaderboard import generate, read_results, stale, write
+    from slalom_bench.showing.leaderboard import generate, read_results, stale, write
 
     files = generate(read_results(results or out / "results"))
     if check:

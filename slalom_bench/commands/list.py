@@ -48,8 +48,9 @@ def list_command(
 def _add_availability(rows: list[dict[str, Any]], data_dir: Path | None) -> None:
     """What is here, and what would be downloaded or trained."""
     from slalom_bench import models
+    from slalom_bench.core.options import ModelOptions
 
-    options = models.ModelOptions(data_dir=data_dir)
+    options = ModelOptions(data_dir=data_dir)
     for row in rows:
         row["available"] = str(models.availability(row["name"], None, options))
 

@@ -26,8 +26,8 @@ def new_command(
 
       slalom-bench new explainer my-method --directory ~/my-method
     """
+    from slalom_bench.contract.scaffold import new_explainer
     from slalom_bench.errors import UnknownName
-    from slalom_bench.scaffold import new_explainer
 
     if kind != "explainer":
         raise UnknownName("kind of contribution", kind, ["explainer"])

@@ -41,8 +41,8 @@ def profile_command(
     """
     from slalom_bench.api import build_suite, run
     from slalom_bench.commands.run import numbers
-    from slalom_bench.profile_run import profile_plots, profile_run, profile_table
-    from slalom_bench.progress import Reporter
+    from slalom_bench.results.profile import profile_plots, profile_run, profile_table
+    from slalom_bench.run.progress import Reporter
 
     spec = build_suite(
         suite, task=task or (), model=model or (), explainer=explainer or (), metric=metric or (),

@@ -24,7 +24,7 @@ def report_command(
 
       slalom-bench report runs/yelp-hat --examples 5
     """
-    from slalom_bench.reporting.report import write_report
+    from slalom_bench.showing.report import write_report
 
     for path in write_report(run, examples):
         typer.echo(path)

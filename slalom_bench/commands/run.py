@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.progress import Reporter
-    from slalom_bench.runner import RunResult
-    from slalom_bench.specs import Suite
+    from slalom_bench.run.progress import Reporter
+    from slalom_bench.run.runner import RunResult
+    from slalom_bench.run.suite import Suite
 
 Several = "May be given several times."
 
@@ -64,8 +64,8 @@ def run_command(
       slalom-bench run --task text:reviews.csv,text_column=body --model hf:./my-checkpoint --dry-run
     """
     from slalom_bench.api import build_suite, run
-    from slalom_bench.models import ModelOptions
-    from slalom_bench.progress import Reporter
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.run.progress import Reporter
 
     spec = build_suite(
         suite, task=task or (), model=model or (), explainer=explainer or (), metric=metric or (),
@@ -100,8 +100,8 @@ def numbers(option: str, texts: list[str] | None) -> list[int]:
 
 def show_plan(suite: Suite, options: Any, reporter: Reporter, as_json: bool) -> None:
     """The cells, the skips with their reasons, and an upper bound of the cost."""
-    from slalom_bench.plan import make_plan
-    from slalom_bench.runner import load_subjects
+    from slalom_bench.run.plan import make_plan
+    from slalom_bench.run.runner import load_subjects
 
     subjects, skips = load_subjects(suite, options, reporter)
     plan = make_plan(suite, subjects, skips)
@@ -125,7 +125,7 @@ def show_plan(suite: Suite, options: Any, reporter: Reporter, as_json: bool) -> 
 def say_report(result: RunResult, reporter: Reporter) -> None:
     """Write the run's report and say where; a run with nothing finished yet has none."""
     from slalom_bench.errors import StoreError
-    from slalom_bench.reporting.report import write_report
+    from slalom_bench.showing.report import write_report
 
     try:
         _markdown, page = write_report(result.path)
@@ -137,7 +137,7 @@ def say_report(result: RunResult, reporter: Reporter) -> None:
 
 def finish(result: RunResult, reporter: Reporter, as_json: bool) -> None:
     """Tables, what was done, how to go on; the exit code says whether anything failed."""
-    from slalom_bench.summary import print_tables, summary_json
+    from slalom_bench.showing.terminal import print_tables, summary_json
 
     if as_json:
         typer.echo(json.dumps(summary_json(result)))

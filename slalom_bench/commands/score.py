@@ -39,9 +39,9 @@ def score_command(
     """
     from slalom_bench.api import build_suite
     from slalom_bench.commands.run import finish
-    from slalom_bench.models import ModelOptions
-    from slalom_bench.outside import sample_rows, score_file
-    from slalom_bench.progress import Reporter
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.run.outside import sample_rows, score_file
+    from slalom_bench.run.progress import Reporter
 
     suite = build_suite(
         task=[task], model=[model], explainer=["zero"], metric=metric or (), samples=samples, seed=[seed],

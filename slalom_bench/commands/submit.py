@@ -23,7 +23,7 @@ def submit_command(
 
       slalom-bench submit runs/imdb --out results
     """
-    from slalom_bench.reporting.collect import submit
+    from slalom_bench.results.collect import submit
 
     for path in submit(run, out):
         typer.echo(path)

@@ -34,10 +34,11 @@ def train_command(
       slalom-bench train --task yelp-hat --model bert --layers 6 --epochs 2
     """
     from slalom_bench import registry
-    from slalom_bench.data import data_directory, load_task
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.core.references import Ref
+    from slalom_bench.data.loading import data_directory, load_task
     from slalom_bench.errors import InvalidInput
-    from slalom_bench.models.base import ModelOptions, TrainedModel
-    from slalom_bench.specs import Ref
+    from slalom_bench.models.base import TrainedModel
 
     wanted, ref = Ref.parse(task), Ref.parse(model)
     given: dict[str, Any] = {
@@ -45,7 +46,7 @@ def train_command(
         "max_tokens": max_tokens, "seed": seed,
     }
     params = {**ref.params, **{key: value for key, value in given.items() if value is not None}}
-    entry = registry.get("model", ref.name)
+    entry = registry.models.get(ref.name)
     if issubclass(entry.factory, TrainedModel) and entry.factory.ships_weights:
         params["weights"] = "trained"
     built = entry.build(params)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.reporting.verify import Difference
+    from slalom_bench.results.verification import Difference
 
 
 def verify_command(
@@ -35,8 +35,8 @@ def verify_command(
       slalom-bench verify FILE --run runs/imdb
     """
     from slalom_bench.errors import InvalidInput
-    from slalom_bench.reporting import verify
-    from slalom_bench.reporting.schema import read_submission
+    from slalom_bench.results import verification as verify
+    from slalom_bench.results.submission import read_submission
 
     bad = False
     for path in files:
@@ -58,7 +58,7 @@ def verify_command(
             rows, samples = len(submission.entries), len(submission.samples)
             typer.echo(f"{path}: sound; {rows} rows on {samples} samples")
         if recompute and not wrong:
-            from slalom_bench.models import ModelOptions
+            from slalom_bench.core.options import ModelOptions
 
             options = ModelOptions(device=device, data_dir=data_dir, allow_training=False)
             found = verify.recompute(submission, recompute, options, task=task, model=model, tolerance=tolerance)

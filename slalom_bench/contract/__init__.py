@@ -76,7 +76,7 @@ class Subject:
 def subject_of(explainer: Any) -> Subject:
     """A registered name, an explainer class or an instance, with the registry's or the class's own declarations."""
     if isinstance(explainer, str):
-        return _describe(registry.get("explainer", explainer).factory, None)
+        return _describe(registry.explainers.get(explainer).factory, None)
     if inspect.isclass(explainer):
         return _describe(explainer, None)
     if not callable(getattr(explainer, "explain", None)):
@@ -85,7 +85,7 @@ def subject_of(explainer: Any) -> Subject:
 
 
 def _describe(factory: Any, instance: Any) -> Subject:
-    entry = next((e for e in registry.entries("explainer") if e.factory is factory), None)
+    entry = next((e for e in registry.explainers.entries() if e.factory is factory), None)
     problem = ""
     is_default = instance is None
     if instance is None:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from slalom_bench.backends.torch_backend import TorchBackend
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import generator
 from slalom_bench.contract import Subject
 from slalom_bench.contract import models as models
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.types import Cost, Example, Explanation, Floats, Sample
 from slalom_bench.errors import Unsupported
-from slalom_bench.types import Cost, Example, Explanation, Floats, Sample
+from slalom_bench.handle.classifier import Classifier
 
 BUDGET = 300
 LENGTH = 12

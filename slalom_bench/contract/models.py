@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from slalom_bench.backends.closed_forms import slalom_transformer
+from slalom_bench.backends.random_models import random_backend, word_tokens
 from slalom_bench.backends.torch_backend import HFBackend, TorchBackend
-from slalom_bench.context import generator
-from slalom_bench.testing import random_backend, word_tokens
-from slalom_bench.types import Example
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.types import Example
 
 WORDS = 60
 PLANTED = 12

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from slalom_bench.context import generator
 from slalom_bench.contract import Subject
 from slalom_bench.contract import invariance as invariance
 from slalom_bench.contract import models as models
@@ -25,10 +24,14 @@ from slalom_bench.contract.harness import (
     supported,
     text,
 )
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.surrogate import Surrogate
+from slalom_bench.core.types import Example, Explanation, Floats, Sample
 from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
-from slalom_bench.numerics.agreement import ranks
-from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate, Surrogate, surrogate_from_dict
-from slalom_bench.types import Example, Explanation, Floats, Sample
+from slalom_bench.numerics.correlation import ranks
+from slalom_bench.run.records import explanation_from_dict, surrogate_from_dict
+from slalom_bench.surrogates.linear import LinearSurrogate
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 SMALL_BUDGETS = (1, 2, 5, 20, 100, BUDGET)
 LONG = 510
@@ -101,7 +104,7 @@ def shape(subject: Subject) -> str:
             raise Violation(f"{len(explanation)} scores for {len(sample)} content tokens")
         if explanation.target != target:
             raise Violation(f"asked for class {target}, the explanation says class {explanation.target}")
-    stored = Explanation.from_dict(json.loads(json.dumps(explanation.to_dict(), allow_nan=False)))
+    stored = explanation_from_dict(json.loads(json.dumps(explanation.to_dict(), allow_nan=False)))
     if not same_bits(explanation, stored):
         raise Violation("the explanation changes when stored as JSON")
     return f"{len(explanation)} finite numbers for {len(sample)} tokens in each of: {', '.join(explanation.scores)}"

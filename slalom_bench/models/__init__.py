@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
+from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.references import Ref
 from slalom_bench.errors import SlalomBenchError
-from slalom_bench.models.base import Availability, ModelOptions
-from slalom_bench.specs import Ref
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Backend
-    from slalom_bench.types import TaskData
+    from slalom_bench.core.types import TaskData
+    from slalom_bench.handle.backend import Backend
 
 __all__ = ["Availability", "ModelOptions", "availability", "build", "load", "resolve"]
 
@@ -26,7 +26,7 @@ def build(spec: str) -> Any:
     params = dict(ref.params)
     if ref.argument is not None:
         params[ARGUMENTS[ref.name]] = ref.argument
-    return registry.get("model", ref.name).build(params)
+    return registry.models.get(ref.name).build(params)
 
 
 def load(spec: str, task: TaskData, options: ModelOptions) -> Backend:

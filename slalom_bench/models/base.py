@@ -6,81 +6,37 @@ import inspect
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
+from slalom_bench.core.hashing import short_hash
+from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.data.splits import content_hash
 from slalom_bench.errors import InvalidInput
-from slalom_bench.specs import short_hash
-from slalom_bench.splits import content_hash
-from slalom_bench.training import (
+from slalom_bench.models.training import (
     VERSION,
     Labelled,
     Recipe,
-    Say,
     evaluate,
     fit,
     labelled,
-    silent,
     split_validation,
 )
 
 if TYPE_CHECKING:
     from slalom_bench.backends.torch_backend import TorchBackend
-    from slalom_bench.classifier import Backend
-    from slalom_bench.types import Example, TaskData
+    from slalom_bench.core.types import Example, TaskData
+    from slalom_bench.handle.backend import Backend
 
 CACHE_VARIABLE = "SLALOM_BENCH_CACHE"
 TEST_SAMPLES = 2000
 VALIDATION_TEXTS = 1000
 FRESH_SEEDS = 10_000
 """Generated tasks: seeds of fresh texts of one training start at this times its seed."""
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """How models are loaded: nothing here changes which model it is, but for the dtype."""
-
-    device: str = "auto"
-    dtype: str = "float32"
-    device_map: str | None = None
-    data_dir: Path | None = None
-    """DATA_DIR/models/NAME is looked at before the hub."""
-    allow_training: bool = True
-    base_url: str | None = None
-    max_requests: int | None = None
-    trust_remote_code: bool = False
-    progress: bool = True
-
-    @property
-    def say(self) -> Say:
-        """Says one line of progress on standard error, or nothing."""
-        return _print_line if self.progress else silent
-
-
-def _print_line(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-@dataclass(frozen=True)
-class Availability:
-    """Whether a model can be had here, and what that would take."""
-
-    state: str
-    """built-in, shipped, cached, directory, download, train or unavailable."""
-    detail: str = ""
-
-    @property
-    def ready(self) -> bool:
-        """No download and no training needed."""
-        return self.state in ("built-in", "shipped", "cached", "directory")
-
-    def __str__(self) -> str:
-        return f"{self.state}: {self.detail}" if self.detail else self.state
 
 
 def cache_root() -> Path:
@@ -165,7 +121,7 @@ class TrainedModel:
         """Everything that shapes the trained weights."""
         return {
             "model": self.name,
-            "version": registry.get("model", self.name).version,
+            "version": registry.models.get(self.name).version,
             "training": VERSION,
             "task": task.task,
             "content": content_hash(self.training_examples(task)) if task.train else task.source.content_hash,
@@ -291,7 +247,7 @@ def synthetic_words(task: TaskData) -> list[str]:
 
 def generate(task: TaskData, count: int, seed: int) -> Sequence[Example]:
     """Fresh labelled texts of a generated task, of the same law as the loaded one."""
-    entry = registry.get("task", task.task)
+    entry = registry.tasks.get(task.task)
     sized = "vocabulary" in inspect.signature(entry.factory).parameters
     law = entry.build({"vocabulary": len(synthetic_words(task))} if sized else {})
     made: Sequence[Example] = law.generate(count, seed)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slalom_bench.core.options import Availability, ModelOptions
 from slalom_bench.errors import InvalidInput
-from slalom_bench.models.base import Availability, ModelOptions, cache_root
+from slalom_bench.models.base import cache_root
 from slalom_bench.registry import model
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Backend
-    from slalom_bench.types import TaskData
+    from slalom_bench.core.types import TaskData
+    from slalom_bench.handle.backend import Backend
 
 
 @model("openai", version=1, family="black box")

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.types import Example, TaskData
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.models.base import ModelOptions, TrainedModel
+from slalom_bench.models.base import TrainedModel
+from slalom_bench.models.training import Labelled, Recipe, labelled
 from slalom_bench.registry import model
-from slalom_bench.training import Labelled, Recipe, labelled
-from slalom_bench.types import Example, TaskData
 
 if TYPE_CHECKING:
     from torch import nn
@@ -208,7 +209,7 @@ class FullyConnected(Classic):
     ) -> Callable[[int], Labelled]:
         """Fresh texts every epoch, as in the paper; the law is the task's."""
         law = {"vocabulary": len(task.truth["value"])} if task.truth["kind"] == "slalom" else {}
-        generated = registry.get("task", task.task).build(law)
+        generated = registry.tasks.get(task.task).build(law)
 
         def epoch_data(epoch: int) -> Labelled:
             fresh = generated.generate(len(examples), 1000 * (recipe.seed + 1) + epoch)

@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.tokens import HFTokens
+from slalom_bench.core.types import Example, TaskData
+from slalom_bench.data.splits import is_held_out
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.models.base import Availability, ModelOptions
 from slalom_bench.models.pretrained import Checkpointed
+from slalom_bench.models.training import Recipe
 from slalom_bench.registry import model
-from slalom_bench.splits import is_held_out
-from slalom_bench.tokens import HFTokens
-from slalom_bench.training import Recipe
-from slalom_bench.types import Example, TaskData
 
 if TYPE_CHECKING:
     from slalom_bench.backends.torch_backend import HFBackend
-    from slalom_bench.classifier import Backend
+    from slalom_bench.handle.backend import Backend
 
 VOCABULARY, WIDTH, POSITIONS = 8000, 128, 512
 

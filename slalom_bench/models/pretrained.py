@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slalom_bench.backends.hub import Checkpoint
+from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.tokens import WordTokens
 from slalom_bench.errors import InvalidInput
-from slalom_bench.models.base import Availability, ModelOptions, TrainedModel, synthetic_words
+from slalom_bench.models.base import TrainedModel, synthetic_words
+from slalom_bench.models.checkpoints import Checkpoint
+from slalom_bench.models.training import Recipe
 from slalom_bench.registry import model
-from slalom_bench.tokens import WordTokens
-from slalom_bench.training import Recipe
 
 if TYPE_CHECKING:
     from slalom_bench.backends.torch_backend import HFBackend, TorchBackend
-    from slalom_bench.classifier import Backend
-    from slalom_bench.types import Example, TaskData
+    from slalom_bench.core.types import Example, TaskData
+    from slalom_bench.handle.backend import Backend
 
 PAPER_LAYERS = {"imdb": 2, "yelp-hat": 6}
 SYNTHETIC_POSITIONS = 64

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from slalom_bench.core.options import Availability, ModelOptions
 from slalom_bench.errors import Unsupported
-from slalom_bench.models.base import Availability, ModelOptions
 from slalom_bench.registry import model
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Backend
-    from slalom_bench.types import TaskData
+    from slalom_bench.core.types import TaskData
+    from slalom_bench.handle.backend import Backend
 
 
 class Law:

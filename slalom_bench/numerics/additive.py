@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from slalom_bench.core.types import Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
-from slalom_bench.types import Floats, Ints, Sample
 
 TIES = ("position", "token")
 

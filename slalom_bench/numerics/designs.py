@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from slalom_bench.core.types import Bools, Floats, Ints
 from slalom_bench.errors import InvalidInput
-from slalom_bench.types import Bools, Floats, Ints
 
 DENSE = 4_000_000
 """More pairs of entries in one sequence than this, over all sequences, and dense algebra is cheaper."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from slalom_bench.core.types import Floats
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.designs import Design
 from slalom_bench.numerics.search import Problem, Ridge, Search
-from slalom_bench.types import Floats
 
 INTERPOLATING = 0.1
 """The least noise assumed, as a share of the targets' variance, where the fit could interpolate its sequences."""

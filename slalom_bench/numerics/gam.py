@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from slalom_bench.core.types import Floats, Ints
 from slalom_bench.errors import InvalidInput
-from slalom_bench.types import Floats, Ints
 
 RIDGES = tuple(10.0**power for power in range(-2, 5))
 HELD_OUT = 0.2

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.types import Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
-from slalom_bench.surrogates import SlalomSurrogate
-from slalom_bench.types import Floats, Ints, Sample
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
     from slalom_bench.numerics.fits import SlalomFit
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slalom_bench.core.types import Floats
 from slalom_bench.numerics.designs import Design
-from slalom_bench.types import Floats
 
 LARGEST_STEP = 3.0
 """No importance changes by more than this in one step: far from the optimum, exp() makes longer steps useless."""

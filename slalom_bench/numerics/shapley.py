@@ -14,9 +14,11 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom_bench.core.surrogate import Surrogate
+from slalom_bench.core.types import Bools, Floats
 from slalom_bench.errors import InvalidInput
-from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate, Surrogate
-from slalom_bench.types import Bools, Floats
+from slalom_bench.surrogates.linear import LinearSurrogate
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 EXACT = 10
 """Up to this many positions all 2^n subsets are enumerated."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.types import Example, Floats, Ints, TaskData
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.fits import SlalomFit, fit_slalom
 from slalom_bench.numerics.gam import Additive, features, fit_gam, fit_linear
-from slalom_bench.types import Example, Floats, Ints, TaskData
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
 FAMILIES = ("linear", "gam", "slalom")
 IMPORTANCE_VARIANCE = 10.0

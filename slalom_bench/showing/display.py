@@ -15,8 +15,8 @@ from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, Layer, columns, 
 from slalom_bench.showing.units import Reading, visible
 
 if TYPE_CHECKING:
+    from slalom_bench.core.types import Explanation, Floats
     from slalom_bench.showing.explaining import Explained, Result
-    from slalom_bench.types import Explanation, Floats
 
 HUES = {TOWARDS: (20, 100, 215), AGAINST: (205, 80, 5), MUCH: (120, 55, 195)}
 LETTERS = {TOWARDS: (80, 145, 235), AGAINST: (225, 120, 50), MUCH: (160, 110, 225)}

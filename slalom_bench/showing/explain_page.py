@@ -13,8 +13,8 @@ from slalom_bench.showing.shades import AGAINST, TOWARDS, Layer, columns, layers
 from slalom_bench.showing.units import Reading, visible
 
 if TYPE_CHECKING:
+    from slalom_bench.core.types import Explanation, Floats
     from slalom_bench.showing.explaining import Explained, Result
-    from slalom_bench.types import Explanation, Floats
 
 MEANINGS = {
     "value": "what the token says on its own",

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
-from slalom_bench.context import generator
+from slalom_bench.core.references import WITH_ARGUMENT, Ref
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.types import Cost, DataSource, Example, Explanation, Sample, TaskData
+from slalom_bench.data.splits import text_hash
 from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
 from slalom_bench.showing.units import Reading, read
-from slalom_bench.specs import WITH_ARGUMENT, Ref
-from slalom_bench.splits import text_hash
-from slalom_bench.types import Cost, DataSource, Example, Explanation, Sample, TaskData
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Backend, Classifier
-    from slalom_bench.models import ModelOptions
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.handle.backend import Backend
+    from slalom_bench.handle.classifier import Classifier
 
 DEFAULT_MODEL = "mini-bert"
 DEFAULT_EXPLAINER = "slalom-anchor"
@@ -148,7 +149,7 @@ def _method(which: Any) -> tuple[str, Any]:
     """The name to show and the instance to run."""
     if isinstance(which, str):
         ref = Ref.parse(which)
-        return str(ref), registry.get("explainer", ref.name).build(ref.params)
+        return str(ref), registry.explainers.get(ref.name).build(ref.params)
     if not callable(getattr(which, "explain", None)):
         raise InvalidInput(f"{which!r} has no `explain`: give a registered name or an explainer instance")
     return type(which).__name__, which
@@ -156,7 +157,7 @@ def _method(which: Any) -> tuple[str, Any]:
 
 def _run(view: Classifier, sample: Sample, name: str, method: Any, budget: int, seed: int) -> Result:
     needs: Sequence[str] = ()
-    entry = next((e for e in registry.entries("explainer") if e.factory is type(method)), None)
+    entry = next((e for e in registry.explainers.entries() if e.factory is type(method)), None)
     if entry is not None:
         needs = sorted(entry.needs)
     try:
@@ -183,7 +184,7 @@ def _target(classifier: Classifier, sample: Sample, target: int | str | None) ->
 
 def _classifier(model: Any, task: str, removal: str, options: ModelOptions | None) -> tuple[Classifier, str]:
     """A handle, and a note if the model asked for had to give way to a stand-in."""
-    from slalom_bench.classifier import Classifier
+    from slalom_bench.handle.classifier import Classifier
 
     if isinstance(model, Classifier):
         return model, ""
@@ -191,7 +192,7 @@ def _classifier(model: Any, task: str, removal: str, options: ModelOptions | Non
         return Classifier(model, removal=removal), ""
     from slalom_bench import models
 
-    options = options or models.ModelOptions(allow_training=False)
+    options = options or ModelOptions(allow_training=False)
     models.build(model)  # a name or parameter that is wrong is said before any data are read
     data = _task_data(model, task, options)
     actual, reason = models.resolve(model, data, options)
@@ -202,13 +203,13 @@ def _classifier(model: Any, task: str, removal: str, options: ModelOptions | Non
 def _task_data(model: str, task: str, options: ModelOptions) -> TaskData:
     """The task's data, but for models that come trained, and stand-ins that do: those need its class names only."""
     from slalom_bench import models
-    from slalom_bench.data import load_task
+    from slalom_bench.data.loading import load_task
 
     ref = Ref.parse(task)
     folder = None if options.data_dir is None else Path(options.data_dir)
     state = models.availability(model, ref.name, options).state
     trained = Ref.parse(model).name in WITH_ARGUMENT or state in ("shipped", "unavailable")
-    names = registry.get("task", ref.name).metadata["class_names"]
+    names = registry.tasks.get(ref.name).class_names
     if not trained or not names:
         return load_task(ref.spec, ref.params, folder)
     return TaskData(ref.name, DataSource("none", "no data needed", ""), tuple(names), [Example("none", "none")])

@@ -14,8 +14,8 @@ from slalom_bench.showing.shades import strongest
 from slalom_bench.showing.units import Reading
 
 if TYPE_CHECKING:
+    from slalom_bench.core.types import Explanation, Floats
     from slalom_bench.showing.explaining import Explained
-    from slalom_bench.types import Explanation, Floats
 
 FORMATS = (".svg", ".png", ".pdf")
 TOWARDS, AGAINST, MUCH = "#2a78d0", "#d9661f", "#7a46b8"

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slalom_bench.core.types import Explanation, Floats
 from slalom_bench.showing.units import Reading
-from slalom_bench.types import Explanation, Floats
 
 TOWARDS, AGAINST, MUCH = "towards", "against", "much"
 """The three hues: for the class, against it, and of unsigned scores."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import regex  # type: ignore[import-untyped]
 
-from slalom_bench.types import Floats, Sample
+from slalom_bench.core.types import Floats, Sample
 
 CONTROLS = {c: 0x2400 + c for c in range(32) if c not in (9, 10)} | {127: 0x2421}
 CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), 0x202D, 0x202E], 0xFFFD)

@@ -11,7 +11,7 @@ from typing import Any
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput, SlalomBenchError
 from slalom_bench.registry import Entry
-from slalom_bench.specs import Suite, make_suite
+from slalom_bench.run.suite import Suite, make_suite
 
 SCALES = "scales"
 
@@ -33,10 +33,10 @@ def load_suite(name: str, scale: str | None = None, **overrides: Any) -> Suite:
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
-            raise InvalidInput(f"suite file {name} does not exist; built-in: {', '.join(registry.names('suite'))}")
+            raise InvalidInput(f"suite file {name} does not exist; built-in: {', '.join(registry.suites.names())}")
         text, title = path.read_text(encoding="utf-8"), path.stem
     else:
-        entry = registry.get("suite", name)
+        entry = registry.suites.get(name)
         text, title = entry.factory.read_text(encoding="utf-8"), name
     return parse_suite(text, title, name, scale, overrides)
 

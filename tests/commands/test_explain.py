@@ -16,16 +16,16 @@ from typer.testing import CliRunner
 from slalom_bench import registry
 from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.backends.hf_files import save_backend
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
 from slalom_bench.commands.explain import explain_command
-from slalom_bench.context import generator
+from slalom_bench.core.seeds import generator
+from slalom_bench.data.splits import text_hash
 from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.run.records import explanation_from_dict
 from slalom_bench.showing.explain_page import page, scatter, signed, ticks
 from slalom_bench.showing.explaining import explain
 from slalom_bench.showing.plots import save_plot
-from slalom_bench.splits import text_hash
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Explanation
 
 NASTY = (
     "w1 <script>alert('x')</script> w2\n\nw3 \"quoted\" {{ 7*7 }} w4 &amp; 👩‍👩‍👧 שלום مرحبا $x^2$ "
@@ -71,7 +71,7 @@ def test_the_scores_are_the_explainers_own_as_in_a_run(bert):
     sample = found.sample
     assert sample.id == text_hash(text)[:16]
     with bert.work(100):
-        expected = registry.get("explainer", "linear-deletion").build().explain(
+        expected = registry.explainers.get("linear-deletion").build().explain(
             bert, sample, 100, generator(3, "explain", sample.id)
         )
     explanation = found.results[0].explanation
@@ -298,7 +298,7 @@ def test_json_has_everything(checkpoint, tmp_path):
     assert data["text"] == "w1 שלום 👩‍👩‍👧"
     assert [data["text"][a:b] for a, b in data["offsets"]] == data["text"].split()
     assert data["tokens"] == ["w1", "[UNK]", "[UNK]"]
-    explanation = Explanation.from_dict(data["results"][0]["explanation"])
+    explanation = explanation_from_dict(data["results"][0]["explanation"])
     assert len(explanation) == 3
     assert data["results"][0]["cost"]["queries"] == 1
 

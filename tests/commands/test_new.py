@@ -16,8 +16,8 @@ from slalom_bench import registry
 from slalom_bench.commands.check import check_command, resolve
 from slalom_bench.commands.new import new_command
 from slalom_bench.contract import check
+from slalom_bench.contract.scaffold import class_name, module_name, new_explainer
 from slalom_bench.errors import InvalidInput, SlalomBenchError, UnknownName
-from slalom_bench.scaffold import class_name, module_name, new_explainer
 
 runner = CliRunner()
 
@@ -34,7 +34,7 @@ def invoke(command, *arguments: str):
 @pytest.fixture
 def fresh_registry(monkeypatch):
     """Registrations of this test do not outlive it."""
-    registry.names("explainer")
+    registry.explainers.names()
     monkeypatch.setitem(registry._entries, "explainer", dict(registry._entries["explainer"]))
 
 
@@ -75,7 +75,7 @@ def test_the_plugin_is_found_through_its_entry_point(tmp_path, monkeypatch, fres
     monkeypatch.syspath_prepend(str(tmp_path))
     point = importlib.metadata.EntryPoint(name, value, "slalom_bench.explainers")
     registry._add_outside("explainer", point)
-    entry = registry.get("explainer", "brand-new")
+    entry = registry.explainers.get("brand-new")
     assert entry.metadata == {"stochastic": True, "family": "additive"}
     assert entry.needs == {"queries"}
 

@@ -47,7 +47,7 @@ def test_the_wheel_works_on_its_own(wheel, tmp_path):
     script = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
         "import slalom_bench; assert 'site' in slalom_bench.__file__, slalom_bench.__file__\n"
-        "from slalom_bench import registry; print(*registry.names('explainer'), *registry.names('suite'))\n"
+        "from slalom_bench import registry; print(*registry.explainers.names(), *registry.suites.names())\n"
         "import importlib.util as u; print([n for n in ('tasks', 'explainers', 'metrics') if u.find_spec(n)])\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from slalom_bench.cli import app
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results import read_run
+from slalom_bench.results.reading import read_run
 
 WHERE = ["--task", "synthetic-slalom", "--model", "slalom-transformer", "--samples", "3"]
 
@@ -32,7 +32,7 @@ def write(path: Path, rows: list[dict]) -> str:
 
 
 def test_an_outside_method_that_knows_the_truth_is_perfect(tmp_path, samples):
-    from slalom_bench.data import load_task
+    from slalom_bench.data.loading import load_task
 
     truth = load_task("synthetic-slalom").truth
     rows = []

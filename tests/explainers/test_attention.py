@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Example, Explanation, Sample
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.explainers.attention import AttentionAvg, AttentionMax, AttentionRollout
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Example, Explanation, Sample
+from slalom_bench.handle.classifier import Classifier
 
 SAMPLE = Sample("a", np.random.default_rng(0).integers(5, 60, 9))
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from slalom_bench.backends import lrp
 from slalom_bench.backends.closed_forms import bag_of_words
+from slalom_bench.backends.random_models import random_backend, word_tokens
 from slalom_bench.backends.torch_backend import HFBackend
-from slalom_bench.classifier import Classifier
+from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.errors import Unsupported
 from slalom_bench.explainers.attnlrp import AttnLRP, CpLRP
-from slalom_bench.numerics import lrp
-from slalom_bench.testing import random_backend, word_tokens
-from slalom_bench.types import Explanation, Sample
+from slalom_bench.handle.classifier import Classifier
 
 SAMPLE = Sample("a", np.random.default_rng(0).integers(5, 60, 12))
 ARCHITECTURES = ["bert", "distilbert", "gpt2", "roberta"]

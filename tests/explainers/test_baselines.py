@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.classifier import Classifier
+from slalom_bench.core.types import Example
 from slalom_bench.explainers.baselines import Random, Zero
-from slalom_bench.types import Example
+from slalom_bench.handle.classifier import Classifier
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import torch
 
 from slalom_bench import registry
 from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Example, Explanation, Sample
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.explainers.gradients import GradAvg, GradL1, GradL2, GradXInput, IntegratedGradients
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Example, Explanation, Sample
+from slalom_bench.handle.classifier import Classifier
 
 WEIGHTS = {"good": 1.5, "bad": -2.0, "the": 0.0, "fine": 0.25}
 TEXT = "the good good bad fine the bad good"
@@ -118,7 +118,7 @@ def test_layer_normalisation_leaves_nothing_of_the_mean_component(architecture):
 @pytest.mark.parametrize("name", ["grad-avg", "grad-x-input", "integrated-gradients"])
 def test_the_model_keeps_no_gradient(name):
     backend = random_backend("gpt2")
-    explain(registry.get("explainer", name).build(), Classifier(backend), Sample("a", np.arange(5, 15)))
+    explain(registry.explainers.get(name).build(), Classifier(backend), Sample("a", np.arange(5, 15)))
     assert all(p.grad is None for p in backend.module.parameters())
     assert torch.is_grad_enabled()
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Example, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.kernel_shap import KernelShap, coalitions, shapley_regression
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Example, Sample
+from slalom_bench.handle.classifier import Classifier
 
 WEIGHTS = {"good": 1.5, "bad": -2.0, "the": 0.0, "fine": 0.25}
 TEXT = "the good good bad fine the bad good"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slalom_bench import perturb
 from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Example, Explanation, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.linear import LeaveOneOut, LinearDeletion
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Example, Explanation, Sample
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.numerics import masks
 
 WEIGHTS = {"good": 1.5, "bad": -2.0, "the": 0.0, "fine": 0.25}
 TEXT = "the good good bad fine the bad good"
@@ -64,7 +64,7 @@ def test_linear_deletion_solves_least_squares_on_the_masks_of_slalom_fidel():
     classifier = Classifier(random_backend("bert"))
     sample = Sample("a", np.random.default_rng(3).integers(5, 60, 20))
     result, _ = explain(LinearDeletion(), classifier, sample, 300, seed=7)
-    keep, weights = perturb.small_deletions(20, 300, np.random.default_rng(7))
+    keep, weights = masks.small_deletions(20, 300, np.random.default_rng(7))
     design = np.hstack([np.ones((300, 1)), ~keep]) * np.sqrt(weights)[:, None]
     truth = np.linalg.lstsq(design, np.sqrt(weights) * classifier.masked_log_odds(sample, keep), rcond=None)[0]
     np.testing.assert_allclose(result.scores["attribution"], -truth[1:], atol=1e-8)
@@ -75,7 +75,7 @@ def test_too_few_rows_give_the_least_norm_solution_and_say_so():
     classifier = Classifier(random_backend("bert"))
     sample = Sample("a", np.random.default_rng(3).integers(5, 60, 40))
     result, _ = explain(LinearDeletion(), classifier, sample, 15, seed=7)
-    keep, weights = perturb.small_deletions(40, 15, np.random.default_rng(7))
+    keep, weights = masks.small_deletions(40, 15, np.random.default_rng(7))
     outputs = classifier.masked_log_odds(sample, keep)
     root, share = np.sqrt(weights), weights / weights.sum()
     centred = root[:, None] * (keep - share @ keep)

@@ -12,27 +12,28 @@ from torch import nn
 
 from slalom_bench import registry
 from slalom_bench.backends.closed_forms import BagOfWordsNet, ClosedFormBackend, bag_of_words
+from slalom_bench.backends.lrp import Relevance
+from slalom_bench.backends.random_models import random_backend
 from slalom_bench.backends.torch_backend import TorchBackend
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import Context
+from slalom_bench.core.context import Context
+from slalom_bench.core.references import Ref
+from slalom_bench.core.tokens import HFTokens, WordTokens, encode
+from slalom_bench.core.types import DataSource, Example, Sample, TaskData
 from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
 from slalom_bench.explainers.attnlrp import AttnLRP
 from slalom_bench.explainers.gradients import GradL2, IntegratedGradients
 from slalom_bench.explainers.kernel_shap import KernelShap
 from slalom_bench.explainers.lime import Lime, glued, lime_fit, lime_masks, string_features
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.aopc import Insertion
 from slalom_bench.metrics.nb_spearman import NaiveBayesSpearman
 from slalom_bench.models.minis import train_tokenizer
-from slalom_bench.numerics.lrp import Relevance
-from slalom_bench.plan import Subject, make_plan
-from slalom_bench.progress import Reporter
-from slalom_bench.protocols import build_explainer
-from slalom_bench.runner import Runner
-from slalom_bench.specs import Ref, make_suite
-from slalom_bench.store import RunStore
-from slalom_bench.testing import random_backend
-from slalom_bench.tokens import HFTokens, WordTokens, encode
-from slalom_bench.types import DataSource, Example, Sample, TaskData
+from slalom_bench.run.explainers import build_explainer
+from slalom_bench.run.plan import Subject, make_plan
+from slalom_bench.run.progress import Reporter
+from slalom_bench.run.runner import Runner
+from slalom_bench.run.store import RunStore
+from slalom_bench.run.suite import make_suite
 
 SPECIALS = {"[CLS]": 5.0, "[SEP]": 7.0, "[UNK]": 0.3, "[MASK]": 11.0, "[PAD]": 13.0}
 WEIGHTS = {"good": 1.5, "bad": -2.0, "the": 0.0, "fine": 0.25}
@@ -361,7 +362,7 @@ def test_only_explainers_that_know_the_paper_protocol_are_told_of_it():
     assert build_explainer(Ref.parse("lime:protocol=bench"), "paper").protocol == "bench"
     assert build_explainer(Ref.parse("grad-l2:protocol=paper"), "bench").protocol == "paper"
     assert not hasattr(build_explainer(Ref.parse("random"), "paper"), "protocol")
-    knowing = [e.name for e in registry.entries("explainer") if getattr(e.factory(), "protocol", "") == "bench"]
+    knowing = [e.name for e in registry.explainers.entries() if getattr(e.factory(), "protocol", "") == "bench"]
     assert {"attnlrp", "grad-l2", "integrated-gradients", "kernel-shap", "lime"} <= set(knowing)
 
 

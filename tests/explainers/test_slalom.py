@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from slalom_bench.backends.closed_forms import slalom_transformer
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import (
     ShortSequences,
@@ -23,10 +24,9 @@ from slalom_bench.explainers.slalom import (
     short_sequences,
     slalom_scores,
 )
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.designs import Design
-from slalom_bench.surrogates import SlalomSurrogate
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Sample
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 WORDS = [f"w{i}" for i in range(14)]
 

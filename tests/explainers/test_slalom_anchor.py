@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from slalom_bench import perturb
 from slalom_bench.backends.closed_forms import ClosedFormBackend, SlalomNet, bag_of_words
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.tokens import WordTokens
+from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import SlalomFidel
 from slalom_bench.explainers.slalom_anchor import SlalomAnchor
-from slalom_bench.numerics.shifts import ShiftedSlalom
-from slalom_bench.testing import random_backend
-from slalom_bench.tokens import WordTokens
-from slalom_bench.types import Explanation, Sample
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.numerics.masks import delete_counts
+from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom
 
 WORDS = [f"w{i}" for i in range(11)]
 
@@ -53,7 +53,7 @@ def test_an_anchored_slalom_transformer_is_recovered(
 def change_error(handle: Classifier, sample: Sample, out: Explanation, k: int) -> float:
     """Mean squared error of the predicted change over 40 deletions of k tokens, relative to the observed change."""
     n = len(sample)
-    keep = np.vstack([np.ones((1, n), bool), perturb.delete_counts(n, np.full(40, k), np.random.default_rng(9))])
+    keep = np.vstack([np.ones((1, n), bool), delete_counts(n, np.full(40, k), np.random.default_rng(9))])
     assert out.surrogate is not None
     seen, said = handle.masked_log_odds(sample, keep), out.surrogate.predict(keep)
     observed = seen[1:] - seen[0]
@@ -88,7 +88,7 @@ def test_single_deletions_are_exact_and_larger_ones_beat_adding_them_up(
     assert out.surrogate is not None
     seen = handle.masked_log_odds(sample, keep)
     np.testing.assert_allclose(out.surrogate.predict(keep), seen, atol=1e-9)
-    masks = perturb.delete_counts(30, np.full(200, 8), np.random.default_rng(4))
+    masks = delete_counts(30, np.full(200, 8), np.random.default_rng(4))
     observed = handle.masked_log_odds(sample, masks) - seen[0]
     ours = np.mean((out.surrogate.predict(masks) - seen[0] - observed) ** 2)
     added = np.mean(((~masks) @ (seen[1:] - seen[0]) - observed) ** 2)

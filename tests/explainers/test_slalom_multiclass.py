@@ -9,14 +9,14 @@ import pytest
 from scipy.special import logsumexp
 
 from slalom_bench.backends.closed_forms import slalom_transformer
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import SlalomEff
 from slalom_bench.explainers.slalom_multiclass import SlalomMulticlass
-from slalom_bench.numerics.multiclass import MulticlassSlalom
-from slalom_bench.surrogates import surrogate_from_dict
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Sample
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.run.records import surrogate_from_dict
+from slalom_bench.surrogates.multiclass_slalom import MulticlassSlalom
 
 IDS = np.arange(5, 17)
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from slalom_bench import undefined
 from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import Context
+from slalom_bench.core import undefined
+from slalom_bench.core.context import Context
+from slalom_bench.core.types import DataSource, Example, Explanation, TaskData
 from slalom_bench.errors import InvalidInput
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.aopc import FRACTIONS, Deletion, Insertion, paper_counts
-from slalom_bench.types import DataSource, Example, Explanation, TaskData
 
 WEIGHTS = {"a": 2.0, "b": 1.0, "c": -1.0, "d": 0.0}
 SCORES = [2.0, 1.0, -1.0, 0.0]

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from slalom_bench import undefined
 from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import Context
+from slalom_bench.core import undefined
+from slalom_bench.core.context import Context
+from slalom_bench.core.types import DataSource, Example, Explanation, TaskData
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.human_attention import HumanAttentionAuprc, HumanAttentionAuroc
-from slalom_bench.types import DataSource, Example, Explanation, TaskData
 
 WORDS = ["a", "b", "c", "d", "."]
 

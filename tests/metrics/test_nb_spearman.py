@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from slalom_bench import undefined
 from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import Context
+from slalom_bench.core import undefined
+from slalom_bench.core.context import Context
+from slalom_bench.core.types import DataSource, Example, Explanation, TaskData
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.nb_spearman import NaiveBayesSpearman, class_counts, naive_bayes_weights
-from slalom_bench.types import DataSource, Example, Explanation, TaskData
 
 # counts (class 0, class 1): good 1, 4; bad 3, 0; film 3, 1; the 2, 2
 TRAIN = [

@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from slalom_bench import undefined
 from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import Context
+from slalom_bench.core import undefined
+from slalom_bench.core.context import Context
+from slalom_bench.core.types import DataSource, Example, Explanation, TaskData
 from slalom_bench.errors import InvalidInput
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.recovery import Recovery
-from slalom_bench.perturb import delete_counts
-from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate
-from slalom_bench.types import DataSource, Example, Explanation, TaskData
+from slalom_bench.numerics.masks import delete_counts
+from slalom_bench.surrogates.linear import LinearSurrogate
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 LINEAR = {"kind": "linear", "weight": {"a": 1.0, "b": -2.0}}
 SLALOM = {"kind": "slalom", "value": {"a": 1.0, "b": -2.0}, "importance": {"a": 1.0, "b": -1.0}}

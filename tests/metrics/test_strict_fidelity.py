@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from slalom_bench import undefined
 from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import Context
+from slalom_bench.core import undefined
+from slalom_bench.core.context import Context
+from slalom_bench.core.types import DataSource, Example, Explanation, Sample, TaskData
 from slalom_bench.errors import InvalidInput
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.strict_fidelity import StrictFidelity, independent_masks, nested_masks
-from slalom_bench.surrogates import LinearSurrogate, SlalomSurrogate
-from slalom_bench.types import DataSource, Example, Explanation, Sample, TaskData
+from slalom_bench.surrogates.linear import LinearSurrogate
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 
 def context(protocol="bench", seed=0):

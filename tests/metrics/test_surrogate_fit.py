@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from slalom_bench import undefined
 from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
-from slalom_bench.classifier import Classifier
-from slalom_bench.context import Context
+from slalom_bench.core import undefined
+from slalom_bench.core.context import Context
+from slalom_bench.core.types import DataSource, Example, Explanation, TaskData
 from slalom_bench.errors import InvalidInput
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.surrogate_fit import SurrogateFitError
 from slalom_bench.numerics import gam
 from slalom_bench.numerics.surrogate_fit import fresh_texts, surrogate_fit
-from slalom_bench.types import DataSource, Example, Explanation, TaskData
 
 VALUE = {"a": 1.5, "b": -1.0, "c": 0.3, "d": 0.0}
 IMPORTANCE = {"a": 1.0, "b": 0.5, "c": -0.5, "d": -1.0}

@@ -23,11 +23,11 @@ from slalom_bench.backends.nets_classic import (
     inverse_document_frequencies,
     sinusoids,
 )
-from slalom_bench.classifier import Classifier
-from slalom_bench.data import load_task
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.types import DataSource, Example, TaskData
+from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.models.base import ModelOptions
-from slalom_bench.types import DataSource, Example, TaskData
+from slalom_bench.handle.classifier import Classifier
 
 VOCABULARY = [f"w{i}" for i in range(80)]
 
@@ -288,7 +288,7 @@ def test_trained_once_and_the_same_when_read_again(
     name: str, params: dict[str, Any], quiet: ModelOptions, tmp_path: Path
 ) -> None:
     task = review_task(20)
-    built = registry.get("model", name).build(params)
+    built = registry.models.get(name).build(params)
     assert built.availability("reviews", quiet).state == "train"
     classifier = Classifier(built.load(task, quiet))
     samples = [classifier.encode(example) for example in task.evaluation]
@@ -305,7 +305,7 @@ def test_trained_once_and_the_same_when_read_again(
 
 
 def test_tfidf_weights_come_from_the_training_texts(quiet: ModelOptions) -> None:
-    backend = registry.get("model", "tfidf-mlp").build({"epochs": 1}).load(review_task(), quiet)
+    backend = registry.models.get("tfidf-mlp").build({"epochs": 1}).load(review_task(), quiet)
     idf = dict(zip(backend.tokens.strings, backend.module.idf.tolist(), strict=True))
     assert idf["[UNK]"] == 0.0
     assert idf["number"] == pytest.approx(1.0)  # in every text
@@ -313,19 +313,19 @@ def test_tfidf_weights_come_from_the_training_texts(quiet: ModelOptions) -> None
 
 
 def test_layers_are_a_parameter_and_part_of_the_cache_key(quiet: ModelOptions) -> None:
-    one, two = (registry.get("model", "attention-classifier").build({"layers": n, "epochs": 1}) for n in (1, 2))
+    one, two = (registry.models.get("attention-classifier").build({"layers": n, "epochs": 1}) for n in (1, 2))
     task = review_task(9)
     assert one.identity(task, quiet) != two.identity(task, quiet)
     assert two.load(task, quiet).attentions(np.array([1, 2, 3])).shape == (2, 6, 3, 3)
     with pytest.raises(InvalidInput, match="layers must be 1 or more, not 0"):
-        registry.get("model", "attention-classifier").build({"layers": 0}).load(task, quiet)
+        registry.models.get("attention-classifier").build({"layers": 0}).load(task, quiet)
 
 
 def test_fully_connected_model_learns_the_linear_task(quiet: ModelOptions) -> None:
     """Figure 3a: the log-odds of `perfect` repeated go on rising; by half the true 1.5 a word in a short training."""
     task = load_task("synthetic-linear", {"train_size": 3000})
     params = {"epochs": 6, "batch_size": 50, "hidden": 100, "learning_rate": 3e-3}
-    classifier = Classifier(registry.get("model", "fc").build(params).load(task, quiet))
+    classifier = Classifier(registry.models.get("fc").build(params).load(task, quiet))
     perfect = int(classifier.tokens.encode("perfect")[0][0])
     odds = classifier.log_odds([np.full(k, perfect) for k in (1, 4, 8, 12)])
     assert (np.diff(odds) > 0.75 * 3).all()
@@ -333,4 +333,4 @@ def test_fully_connected_model_learns_the_linear_task(quiet: ModelOptions) -> No
     truth = [sum(task.truth["weight"][word] for word in example.text.split()) for example in task.evaluation]
     assert np.corrcoef(classifier.log_odds([sample.ids for sample in samples]), truth)[0, 1] > 0.93
     with pytest.raises(Unsupported, match="use tfidf-mlp"):
-        registry.get("model", "fc").build().load(review_task(), quiet)
+        registry.models.get("fc").build().load(review_task(), quiet)

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from slalom_bench import models
-from slalom_bench.classifier import Classifier
-from slalom_bench.data import Absent, load_task
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.tokens import HFTokens
+from slalom_bench.core.types import DataSource, Example, TaskData
+from slalom_bench.data.loading import load_task
+from slalom_bench.data.sources import Absent
+from slalom_bench.data.splits import distinct, is_held_out, labelled
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.models import ModelOptions
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.models.minis import MiniBert, MiniDistilBert, MiniGpt2, train_tokenizer
-from slalom_bench.splits import distinct, is_held_out, labelled
-from slalom_bench.tokens import HFTokens
-from slalom_bench.types import DataSource, Example, TaskData
 
 MINIS = {"mini-bert": MiniBert, "mini-distilbert": MiniDistilBert, "mini-gpt2": MiniGpt2}
 QUIET = ModelOptions(device="cpu", progress=False)

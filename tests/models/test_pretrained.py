@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from slalom_bench import models
-from slalom_bench.classifier import Classifier
-from slalom_bench.data import load_task
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.types import DataSource, Example, TaskData
+from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.models import ModelOptions
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.models.minis import train_tokenizer
-from slalom_bench.types import DataSource, Example, TaskData
 
 TEXTS = [
     "a good film with a good story", "a bad film", "we watched the worst movie of the year and left early",
@@ -319,8 +319,8 @@ def test_laws_answer_exactly_and_only_for_their_task() -> None:
 def test_availability_of_every_model_loads_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; from slalom_bench import models, registry\n"
-        "options = models.ModelOptions()\n"
-        "for name in registry.names('model'): assert str(models.availability(name, None, options))\n"
+        "options = ModelOptions()\n"
+        "for name in registry.models.names(): assert str(models.availability(name, None, options))\n"
         "assert not {'torch', 'transformers'} & set(sys.modules), 'heavy import'\n"
     )
     env = {**os.environ, "HF_HUB_OFFLINE": "1"}

@@ -9,11 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.errors import InvalidInput
-from slalom_bench.models.base import ModelOptions, trainings
+from slalom_bench.models.base import trainings
 from slalom_bench.models.pretrained import Bert
-from slalom_bench.testing import random_backend
-from slalom_bench.training import (
+from slalom_bench.models.training import (
     Labelled,
     Recipe,
     batch_loss,
@@ -27,7 +29,6 @@ from slalom_bench.training import (
     split_validation,
     whole,
 )
-from slalom_bench.types import DataSource, Example, TaskData
 
 RECIPE = Recipe(epochs=3, learning_rate=3e-3, batch_size=16, max_tokens=12, token_drop=0.1, window=0.5)
 
@@ -178,7 +179,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="module")
 def linear() -> TaskData:
-    from slalom_bench.data import load_task
+    from slalom_bench.data.loading import load_task
 
     return load_task("synthetic-linear", {"train_size": 200, "evaluation_size": 50})
 

@@ -8,9 +8,9 @@ import torch
 from captum.attr import InputXGradient, IntegratedGradients, Saliency
 
 from slalom_bench import registry
-from slalom_bench.classifier import Classifier
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Sample
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Sample
+from slalom_bench.handle.classifier import Classifier
 
 SAMPLE = Sample("a", np.random.default_rng(3).integers(5, 60, 15))
 
@@ -49,7 +49,7 @@ def test_equal_to_captum(architecture, classes):
         "integrated-gradients": integrated[0, content].sum(dim=1),
     }
     for name, theirs in expected.items():
-        explainer = registry.get("explainer", name).build()
+        explainer = registry.explainers.get(name).build()
         ours = explainer.explain(classifier, SAMPLE, 60, np.random.default_rng(0)).scores["attribution"]
         # layer normalisation makes the mean component a sum that cancels: there the summands are the scale
         scale = float((gradient.abs().mean() if name == "grad-avg" else theirs.abs().max()).detach())

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from lime.lime_text import LimeTextExplainer
 
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Example
 from slalom_bench.explainers.lime import lime_fit
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Example
+from slalom_bench.handle.classifier import Classifier
 
 UNIQUE = " ".join(f"w{i}" for i in range(30))
 REPEATED = "w1 w2 w1 w3 w4 w2 w5 w6 w7 w8 w1 w9"

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import shap
 
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Sample
 from slalom_bench.explainers.kernel_shap import KernelShap, coalitions, shapley_regression
-from slalom_bench.testing import random_backend
-from slalom_bench.types import Sample
+from slalom_bench.handle.classifier import Classifier
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from slalom_bench.classifier import Classifier
+from slalom_bench.backends.random_models import ARCHITECTURES, random_backend
+from slalom_bench.core.types import Sample
 from slalom_bench.explainers import slalom
+from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.designs import Design
-from slalom_bench.testing import ARCHITECTURES, random_backend
-from slalom_bench.types import Sample
 
 helpers = pytest.importorskip("slalom_explanations.slalom_helpers")
 SAMPLES = 1600

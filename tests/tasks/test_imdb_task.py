@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from slalom_bench.data import load_task
+from slalom_bench.core.types import Example
+from slalom_bench.data.loading import load_task
+from slalom_bench.data.splits import content_hash, is_held_out, text_hash
 from slalom_bench.errors import InvalidInput
-from slalom_bench.splits import content_hash, is_held_out, text_hash
 from slalom_bench.tasks import imdb
-from slalom_bench.types import Example
 
 TRAIN = [("a fine film", 1), ("a dull film", 0), ("so  so<br />bad", 0), ("so so bad", 0), ("great fun", 1)]
 TEST = [("rather good", 1), ("a  fine film", 1), ("very poor", 0), ("very poor", 0)]

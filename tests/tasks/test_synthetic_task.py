@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from slalom_bench.data import load_task
+from slalom_bench.core.types import Example
+from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput
 from slalom_bench.tasks.synthetic import LINEAR, SCORED_WORDS, SyntheticLinear, SyntheticSlalom
-from slalom_bench.types import Example
 
 COUNT = 20_000
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from slalom_bench.data import load_task
+from slalom_bench.core.types import TaskData
+from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput
-from slalom_bench.types import TaskData
 
 
 def jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from slalom_bench.data import load_task
+from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput
 from slalom_bench.tasks.yelp import COLUMNS, parse_spans, subset_of
 

@@ -1,0 +1,34 @@
+"""Seeds, and what a metric may know beside the explanation it scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from slalom_bench.core.seeds import generator
+from slalom_bench.core.types import TaskData
+
+T = TypeVar("T")
+
+
+@dataclass
+class Context:
+    """The task, protocol and seed of a cell, and a memo for what a metric derives from them once."""
+
+    task: TaskData
+    protocol: str = "bench"
+    seed: int = 0
+    memo: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def rng(self, *names: str) -> np.random.Generator:
+        """A generator that is the same for every explainer: masks and grids are shared."""
+        return generator(self.seed, "metric", *names)
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
+        """`make()` the first time; name everything it depends on in the key."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        return self.memo[key]

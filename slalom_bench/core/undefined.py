@@ -1,0 +1,113 @@
+"""When a metric has no value, and how ties rank: every rule in one place.
+
+A rule returns its reason, a short fixed string so that reasons can be counted, or None where the value is defined.
+Undefined is never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom_bench.core.types import Explanation, Score
+
+NO_SURROGATE = "explainer has no surrogate"
+TOO_SHORT = "text has too few tokens"
+NO_CHANGE = "model output does not change"
+CONSTANT_SCORES = "scores are constant"
+CONSTANT_REFERENCE = "reference values are constant"
+TOO_FEW_PAIRS = "fewer than two tokens to compare"
+NO_TRAIN = "task has no labelled training texts"
+OTHER_CLASS = "explained class is not the ranked one"
+NO_MARKS = "sample has no human marks"
+ONE_CLASS_MARKS = "marks are all of one class"
+NO_LABEL = "sample has no label"
+OTHER_SURROGATE = "surrogate is of another kind than the truth"
+UNKNOWN_TOKEN = "a token is no word of the task"
+
+RELATIVE = 1e-12
+"""Numbers that differ by less than this share of their size differ by rounding only."""
+
+
+def is_constant(values: NDArray[np.floating]) -> bool:
+    """Whether a vector has nothing to rank: one distinct number up to rounding."""
+    return bool(np.ptp(values) <= RELATIVE * np.abs(values).max()) if len(values) else True
+
+
+def places(scores: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Each position's place, 0 for the highest score; ties rank in the order of the text."""
+    out = np.empty(len(scores), np.int64)
+    out[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+    return out
+
+
+def no_surrogate(explanation: Explanation) -> str | None:
+    """Unsigned scores (norms, attention) predict nothing: fidelity is not defined for them."""
+    return NO_SURROGATE if explanation.surrogate is None else None
+
+
+def too_short(tokens: int, deleted: int) -> str | None:
+    """A deletion must leave at least one token."""
+    return TOO_SHORT if deleted >= tokens else None
+
+
+def no_change(observed: NDArray[np.floating]) -> str | None:
+    """An error relative to the observed change needs a change."""
+    return NO_CHANGE if not np.any(observed) else None
+
+
+def constant_scores(scores: NDArray[np.floating]) -> str | None:
+    """Constant scores rank nothing."""
+    return CONSTANT_SCORES if is_constant(scores) else None
+
+
+def grid(tokens: int, points: int) -> str | None:
+    """A ranking needs two tokens, and a curve one point."""
+    return TOO_SHORT if tokens < 2 or not points else None
+
+
+def direction(towards: int | None, target: int, classes: int) -> str | None:
+    """Scores for one class rank another only where there are two: turned round."""
+    if towards is None:
+        return NO_LABEL
+    return OTHER_CLASS if towards != target and classes > 2 else None
+
+
+def correlation(scores: NDArray[np.floating], reference: NDArray[np.floating]) -> str | None:
+    """A correlation needs two tokens and variation on both sides."""
+    if len(reference) < 2:
+        return TOO_FEW_PAIRS
+    if is_constant(reference):
+        return CONSTANT_REFERENCE
+    return constant_scores(scores)
+
+
+def one_class(marks: NDArray[np.bool_]) -> str | None:
+    """AUROC and AUPRC need marked and unmarked tokens. Constant scores are defined there: they are chance."""
+    return ONE_CLASS_MARKS if marks.all() or not marks.any() else None
+
+
+def no_law(law: Any) -> str | None:
+    """A text with a token that the true law does not know (a sub-word, say) has no true log-odds."""
+    return UNKNOWN_TOKEN if law is None else None
+
+
+def one_token(distinct: int) -> str | None:
+    """The importance of a single token is zero by centring: nothing to recover."""
+    return TOO_SHORT if distinct < 2 else None
+
+
+def everywhere(names: Iterable[str], reason: str) -> Score:
+    """A score that has no value under any of its names."""
+    return Score(undefined=dict.fromkeys(names, reason))
+
+
+def split(results: dict[str, Any]) -> Score:
+    """A Score from names that map to a number or to the reason why there is none."""
+    return Score(
+        values={name: result for name, result in results.items() if not isinstance(result, str)},
+        undefined={name: result for name, result in results.items() if isinstance(result, str)},
+    )

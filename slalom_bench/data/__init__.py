@@ -1,0 +1,1 @@
+"""Finding, reading and splitting data sets."""

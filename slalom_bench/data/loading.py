@@ -1,0 +1,44 @@
+"""The one way to find data: a directory, then the hub, then an installed data package; first come, first used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from slalom_bench import registry
+from slalom_bench.core.types import TaskData
+from slalom_bench.errors import InvalidInput
+
+DATA_VARIABLE = "SLALOM_BENCH_DATA"
+
+
+class Task(Protocol):
+    """What the registry builds for a task."""
+
+    def load(self, data_dir: Path | None) -> TaskData: ...
+
+
+def build_task(spec: str, params: Mapping[str, Any] | None = None) -> Task:
+    """The task object of a spec: `imdb`, or `text:FILE` where what follows the colon becomes the parameter `file`."""
+    name, colon, rest = spec.partition(":")
+    extra = {"file": rest} if colon else {}
+    if both := extra.keys() & (params or {}).keys():
+        raise InvalidInput(f"task {spec}: {', '.join(both)} is given twice")
+    task: Task = registry.tasks.get(name).build({**(params or {}), **extra})
+    return task
+
+
+def load_task(spec: str, params: Mapping[str, Any] | None = None, data_dir: Path | None = None) -> TaskData:
+    """Load the task named by a spec from `data_dir` (else SLALOM_BENCH_DATA), the hub or a data package."""
+    return build_task(spec, params).load(data_directory(data_dir))
+
+
+def data_directory(data_dir: Path | None = None) -> Path | None:
+    """The given directory, else the one of the environment, else None; a directory that is not there is an error."""
+    named = data_dir or (Path(value) if (value := os.environ.get(DATA_VARIABLE)) else None)
+    if named is not None and not named.is_dir():
+        origin = "--data-dir" if data_dir else DATA_VARIABLE
+        raise InvalidInput(f"{origin}: no directory {named}")
+    return named

@@ -1,0 +1,97 @@
+"""What the handle needs of a model, and the parts that only some models have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slalom_bench.core.tokens import Tokens
+from slalom_bench.core.types import Ints
+
+if TYPE_CHECKING:
+    import torch
+
+Differentiable: TypeAlias = "Callable[[torch.Tensor], torch.Tensor]"
+"""Word embeddings (batch x length x width) to logits (batch x classes)."""
+
+
+class OutOfMemory(Exception):
+    """A backend could not hold a batch; the handle halves the token budget and tries again."""
+
+
+class Backend(Protocol):
+    """A model as the handle sees it. Sequences are whole: the special-token template is already round them.
+
+    `capabilities` are out of queries, gradients, attentions. A backend that names gradients is a `GradientBackend`, one
+    that names attentions an `AttentionBackend`; one whose queries cost money is a `MeteredBackend`.
+    """
+
+    name: str
+    tokens: Tokens
+    class_names: tuple[str, ...]
+    max_length: int | None
+    """The most tokens of a sequence, special ones included; None where there is no limit."""
+    capabilities: frozenset[str]
+    device: str
+    dtype: str
+    token_budget: int
+    """Tokens of a batch, before memory makes it less."""
+    pads: bool
+    """Whether a batch is padded to its longest sequence."""
+
+    def identity(self) -> str:
+        """A hash of everything that shapes the answers: weights, configuration, tokenizer, dtype."""
+        ...
+
+    def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
+        """Answer one batch.
+
+        Args:
+            sequences: id vectors (a `core.sequences.Ragged`); ids of `core.removal.HIDDEN` get no attention.
+
+        Returns:
+            Logits (batch x classes), two columns at least: a one-logit model gives 0 and its logit.
+        """
+        ...
+
+
+class GradientBackend(Backend, Protocol):
+    """A backend whose `capabilities` include gradients."""
+
+    gradient_budget: int
+    """Tokens of a batch whose activations a backward pass will need, before halving."""
+
+    def embed(self, sequence: Ints) -> torch.Tensor:
+        """Word embeddings (length x width) of a whole sequence."""
+        ...
+
+    def logits_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
+        """Differentiable logits (batch x classes) of word embeddings (batch x length x width)."""
+        ...
+
+
+class AttentionBackend(Backend, Protocol):
+    """A backend whose `capabilities` include attentions."""
+
+    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
+        """Attention maps (layers x heads x length x length) of one sequence."""
+        ...
+
+    def read_position(self, length: int) -> int:
+        """The position whose state is classified: the first for encoders, the last for decoders."""
+        ...
+
+
+class MeteredBackend(Backend, Protocol):
+    """A backend whose queries cost money or are limited: it can say what they will cost, and what they did."""
+
+    def estimate(self, queries: int, sequences: Sequence[Ints]) -> Mapping[str, int]:
+        """Upper bounds, by name, of what so many queries on such sequences cost."""
+        ...
+
+    def report(self) -> Mapping[str, Any]:
+        """What was spent so far."""
+        ...

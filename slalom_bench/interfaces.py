@@ -1,0 +1,121 @@
+"""What a plug-in must look like: one Protocol for each kind of thing that can be registered.
+
+The registry refuses a class that does not fit its Protocol and names the missing part, so the docstrings below are the
+reference for contributors. `Surrogate`, `Removal` and `Backend` are defined where the engine uses them and can be
+imported from here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from slalom_bench.core.context import Context
+from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.removal import Removal
+from slalom_bench.core.surrogate import Surrogate
+from slalom_bench.core.types import Explanation, Sample, Score, TaskData
+from slalom_bench.handle.backend import AttentionBackend, Backend, GradientBackend, MeteredBackend
+from slalom_bench.handle.classifier import Classifier
+
+__all__ = [
+    "AttentionBackend",
+    "Backend",
+    "Explainer",
+    "GradientBackend",
+    "MeteredBackend",
+    "Metric",
+    "Model",
+    "Removal",
+    "Surrogate",
+    "Task",
+]
+
+
+@runtime_checkable
+class Explainer(Protocol):
+    """A token attribution method.
+
+    The constructor stores its parameters under their own names, all with defaults, and does nothing else: a result is
+    filed under them. Register it with `slalom_bench.explainer`.
+    """
+
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """Explain the log-odds of `classifier.target` for one sample.
+
+        Args:
+            classifier: the handle; the only way to ask the model. It batches, caches and counts.
+            sample: the text in the model's content tokens.
+            budget: how many sequences may be asked for, duplicates and the full text included; one more is an error.
+            rng: the only source of randomness.
+
+        Returns:
+            Named scores, one finite number for each content token, and optionally a surrogate.
+        """
+        ...
+
+
+@runtime_checkable
+class Metric(Protocol):
+    """A number that says how good one explanation is. It keeps no state. Register it with `slalom_bench.metric`."""
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """Score one explanation of one sample.
+
+        Args:
+            classifier: the handle of the explained model, at the explanation's target.
+            sample: the explained sample.
+            explanation: what the explainer returned.
+            context: the task's data, the protocol, and generators that are the same for every explainer.
+
+        Returns:
+            Named values; what is undefined has a reason in `Score.undefined`, never a zero.
+        """
+        ...
+
+
+@runtime_checkable
+class Task(Protocol):
+    """Texts to explain. Evaluation examples come in a fixed order. Register it with `slalom_bench.task`."""
+
+    def load(self, data_dir: Path | None) -> TaskData:
+        """Load the texts from `data_dir` where they are there, else from wherever the task knows to look.
+
+        Args:
+            data_dir: the folder that the user named, or None.
+
+        Returns:
+            The examples, their classes and source; no text is in both splits.
+        """
+        ...
+
+
+@runtime_checkable
+class Model(Protocol):
+    """A classifier by name, not yet loaded. Register it with `slalom_bench.model`."""
+
+    def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        """Load (or train) the model for a task.
+
+        Args:
+            task: the loaded task, whose classes the model must know.
+            options: device, dtype, directories, and whether training is allowed.
+
+        Returns:
+            The model as the handle sees it.
+        """
+        ...
+
+    def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        """Say, without loading anything heavy, whether the model can be had here and what that would take.
+
+        Args:
+            task_name: the task it is wanted for, or None for any.
+            options: where to look.
+
+        Returns:
+            A state (`shipped`, `cached`, `train`, ...) with a detail for the user.
+        """
+        ...

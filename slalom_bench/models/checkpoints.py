@@ -1,0 +1,71 @@
+"""Whether a pretrained model can be had: a directory, a copy in the hub's cache, or the hub, asked for seconds."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from slalom_bench.data.sources import probe
+from slalom_bench.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's directory, or its hub id at a pinned revision."""
+
+    source: str
+    revision: str | None = None
+
+    @property
+    def local(self) -> bool:
+        return Path(self.source).is_dir()
+
+    def identity(self) -> str:
+        """The same for the same weights: the revision on the hub, a hash of the files of a directory."""
+        if not self.local:
+            return f"{self.source}@{self.revision}"
+        total = hashlib.sha256()
+        for path in sorted(Path(self.source).iterdir()):
+            if path.suffix == ".safetensors" or path.name.startswith(("config.json", "tokenizer", "vocab", "merges")):
+                total.update(path.name.encode())
+                with path.open("rb") as file:
+                    total.update(hashlib.file_digest(file, "sha256").digest())
+        return f"sha256:{total.hexdigest()}"
+
+    def classifies(self) -> bool:
+        """Whether a directory already holds a fine-tuned sequence classifier."""
+        config = Path(self.source) / "config.json"
+        if not self.local:
+            return False
+        if not config.is_file():
+            raise InvalidInput(f"directory {self.source} has no config.json; give the directory of a checkpoint")
+        architectures = json.loads(config.read_text()).get("architectures") or [""]
+        return architectures[0].endswith("ForSequenceClassification")
+
+    def problem(self) -> str:
+        """Empty if it can be loaded, else why not; a hub that cannot be reached is noticed in seconds."""
+        return "" if self.local or self.in_cache() else hub_problem(self.source)
+
+    def in_cache(self) -> bool:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = [try_to_load_from_cache(self.source, name, revision=self.revision)
+                 for name in ("config.json", "model.safetensors")]
+        return all(isinstance(path, str) for path in found)
+
+
+@functools.cache
+def _hub_answers(endpoint: str, repository: str) -> str:
+    return probe(repository, kind="models")
+
+
+def hub_problem(repository: str) -> str:
+    """Empty if the hub answers for that model. The hub is asked once a process, by the offline variable never."""
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+        if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE"):
+            return f"{name} is set and there is no cached copy"
+    return _hub_answers(os.environ.get("HF_ENDPOINT", ""), repository)

@@ -1,0 +1,291 @@
+"""One training loop for every torch classifier: seeded, resumable by epoch, the best checkpoint kept, no pickles."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slalom_bench.core.options import Say, silent
+from slalom_bench.core.tokens import Tokens, encode_all
+from slalom_bench.core.types import Example, Ints
+from slalom_bench.data.splits import text_hash
+from slalom_bench.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import torch
+
+    from slalom_bench.backends.torch_backend import TorchBackend
+    from slalom_bench.models.training_state import Report
+
+VERSION = 1
+"""Part of every cache key: goes up when the loop below would give other weights."""
+LINE_EVERY = 20.0
+"""Seconds between progress lines where there is no terminal."""
+ESTIMATE_AFTER = 20
+"""Batches after which the whole time is estimated."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Hyper-parameters of a training; all of them are part of the trained model's cache key."""
+
+    epochs: int = 2
+    learning_rate: float = 5e-5
+    batch_size: int = 16
+    max_tokens: int = 256
+    seed: int = 0
+    validation: float = 0.05
+    """Share of the training texts, chosen by a hash of the text, that picks the best epoch and is not trained on."""
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    token_drop: float = 0.0
+    """Share of the tokens deleted at random from a training text: robustness to the deletions explainers make."""
+    window: float = 0.0
+    """Share of the too long training texts that are cut at a random place instead of at their start."""
+    long_share: float = 0.0
+    """Share of the training texts that are read up to `long_tokens`, so that late positions are trained too."""
+    long_tokens: int = 510
+    short_epochs: int = 0
+    """How many first epochs read texts of half the length: cheap, and enough to learn the words."""
+    prefix_loss: float = 0.0
+    """Weight of the loss at every earlier position of a last-token classifier: each prefix predicts the label."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "max_tokens"):
+            if getattr(self, name) < 1:
+                raise InvalidInput(f"{name} must be at least 1, not {getattr(self, name)}")
+        if not self.learning_rate > 0:
+            raise InvalidInput(f"learning_rate must be positive, not {self.learning_rate}")
+        if not 0 < self.validation < 1:
+            raise InvalidInput(f"validation must be a share between 0 and 1, not {self.validation}")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Content id sequences (no special tokens) and their classes."""
+
+    sequences: Sequence[Ints]
+    labels: Ints
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+
+# ---- data ----
+
+
+def labelled(tokens: Tokens, examples: Sequence[Example], limit: int) -> Labelled:
+    """Examples in a model's tokens; every one needs a label."""
+    for example in examples:
+        if example.label is None:
+            raise InvalidInput(f"example {example.id} has no label; training and accuracy need one")
+    sequences = [ids[:limit] for ids in encode_all(tokens, [example.text for example in examples])]
+    kept = [i for i, sequence in enumerate(sequences) if len(sequence)]
+    labels = np.array([examples[i].label for i in kept], np.int64)
+    return Labelled([sequences[i] for i in kept], labels)
+
+
+def split_validation(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
+    """(training, validation) by a hash of the text: seed-free, and equal texts fall on one side."""
+    parts: tuple[list[Example], list[Example]] = ([], [])
+    for example in examples:
+        digest = hashlib.sha256(f"validation {text_hash(example.text)}".encode()).digest()
+        parts[int.from_bytes(digest[:8], "big") < share * 2**64].append(example)
+    if not parts[0] or not parts[1]:
+        raise InvalidInput(f"{len(examples)} training examples are too few to hold out a share of {share}")
+    return parts
+
+
+def whole(tokens: Tokens, sequence: Ints) -> Ints:
+    return np.concatenate([np.asarray(tokens.prefix, np.int64), sequence, np.asarray(tokens.suffix, np.int64)])
+
+
+def perturbed(sequence: Ints, recipe: Recipe, epoch: int, rng: np.random.Generator) -> Ints:
+    """A training view of a text: its start or a random window, some tokens deleted, never empty."""
+    if epoch < recipe.short_epochs:
+        limit = max(1, recipe.max_tokens // 2)
+    else:
+        limit = recipe.long_tokens if rng.random() < recipe.long_share else recipe.max_tokens
+    spare = len(sequence) - limit
+    start = int(rng.integers(spare + 1)) if spare > 0 and rng.random() < recipe.window else 0
+    view = sequence[start : start + limit]
+    if not recipe.token_drop:
+        return view
+    keep = rng.random(len(view)) >= recipe.token_drop
+    return view[keep] if keep.any() else view[:1]
+
+
+def batches(data: Labelled, recipe: Recipe, epoch: int, rng: np.random.Generator) -> Iterator[tuple[list[Ints], Ints]]:
+    """One shuffled epoch in batches of similar length (sorted within chunks of 50 batches)."""
+    views = [perturbed(sequence, recipe, epoch, rng) for sequence in data.sequences]
+    order = rng.permutation(len(data))
+    chunk = 50 * recipe.batch_size
+    lengths = np.array([len(view) for view in views])
+    rows: list[Ints] = []
+    for start in range(0, len(order), chunk):
+        part = order[start : start + chunk]
+        part = part[np.argsort(lengths[part], kind="stable")]
+        rows += [part[i : i + recipe.batch_size] for i in range(0, len(part), recipe.batch_size)]
+    for i in rng.permutation(len(rows)):
+        yield [views[j] for j in rows[i]], data.labels[rows[i]]
+
+
+# ---- the loop ----
+
+
+def batch_loss(backend: TorchBackend, sequences: Sequence[Ints], labels: Ints, prefix_loss: float) -> torch.Tensor:
+    """Cross-entropy of a batch, plus that of every prefix for last-token classifiers if asked for."""
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    from slalom_bench.backends.torch_backend import pad_batch, two_columns
+
+    padded, mask = pad_batch([whole(backend.tokens, sequence) for sequence in sequences], backend.tokens.pad_id)
+    device = next(backend.module.parameters()).device
+    ids, attended = torch.from_numpy(padded).to(device), torch.from_numpy(mask).to(device)
+    target = torch.from_numpy(labels).to(device)
+    if not prefix_loss:
+        logits = backend.forward(backend.module, None if mask.all() else attended, input_ids=ids)
+        return cross_entropy(two_columns(logits), target)
+    module: Any = backend.module
+    hidden = module.base_model(input_ids=ids, attention_mask=attended, use_cache=False)[0]
+    last = attended.sum(dim=1) - 1
+    loss = cross_entropy(two_columns(module.score(hidden[torch.arange(len(ids), device=device), last])), target)
+    every = cross_entropy(
+        two_columns(module.score(hidden).flatten(0, 1)), target.repeat_interleave(ids.shape[1]), reduction="none"
+    )
+    # a long prefix says more than a short one: weigh it by its length
+    weight = (attended * torch.arange(1, ids.shape[1] + 1, device=device)).flatten()
+    return loss + prefix_loss * (every * weight).sum() / weight.sum()
+
+
+def evaluate(backend: TorchBackend, data: Labelled, batch_tokens: int = 16384) -> tuple[float, float]:
+    """(accuracy, mean cross-entropy) of content sequences."""
+    from scipy.special import logsumexp
+
+    from slalom_bench.handle.packing import pack
+
+    order = np.argsort([-len(sequence) for sequence in data.sequences], kind="stable")
+    sequences = [whole(backend.tokens, data.sequences[i]) for i in order]
+    logits = np.concatenate([
+        backend.logits(sequences[part]) for part in pack([len(s) for s in sequences], batch_tokens)
+    ]).astype(np.float64)
+    labels = data.labels[order]
+    loss = logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels]
+    return float((logits.argmax(axis=1) == labels).mean()), float(loss.mean())
+
+
+def rate(step: int, steps: int, recipe: Recipe) -> float:
+    """Linear warm-up, then linear decay to zero."""
+    warm = max(1, round(recipe.warmup * steps))
+    share = (step + 1) / warm if step < warm else (steps - step) / max(1, steps - warm)
+    return recipe.learning_rate * share
+
+
+def fit(
+    backend: TorchBackend, train: Callable[[int], Labelled], validation: Labelled, recipe: Recipe, state: Path,
+    say: Say = print, by_loss: bool = False,
+) -> Report:
+    """Train `backend.module` in place and leave it at its best epoch, in evaluation mode.
+
+    The best epoch has the highest validation accuracy, or with `by_loss` (labels drawn at random from the true
+    log-odds, so that accuracy says little) the lowest validation loss. `train(epoch)` gives an epoch's data (always
+    the same, or fresh). `state` holds the last finished epoch: a killed training continues from it with the very
+    result of an undisturbed one.
+    """
+    import torch
+
+    from slalom_bench.models.training_state import read_weights, restore, save
+
+    module = backend.module
+    decayed = [p for p in module.parameters() if p.requires_grad and p.dim() > 1]
+    plain = [p for p in module.parameters() if p.requires_grad and p.dim() <= 1]
+    optimizer = torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
+        lr=recipe.learning_rate,
+    )
+    report = restore(module, optimizer, state)
+    if report.history:
+        say(f"continuing after epoch {len(report.history)} of {recipe.epochs}")
+    for epoch in range(len(report.history), recipe.epochs):
+        row = _epoch(backend, optimizer, train(epoch), epoch, recipe, say)
+        row["accuracy"], row["loss"] = evaluate(backend, validation)
+        report.history.append(row)
+        # short epochs only count until there is one that has trained every position
+        first = recipe.short_epochs if epoch >= recipe.short_epochs else 0
+        merits = [(0.0 if by_loss else past["accuracy"], -past["loss"]) for past in report.history[first:]]
+        report.best_epoch = first + merits.index(max(merits))
+        say(
+            f"epoch {epoch + 1}/{recipe.epochs}: train loss {row['train_loss']:.4f}, validation accuracy "
+            f"{row['accuracy']:.4f}, loss {row['loss']:.4f} ({row['seconds']:.0f} s)"
+        )
+        save(module, optimizer, report, state)
+    read_weights(module, state / "best.safetensors")
+    module.eval()
+    return report
+
+
+@contextmanager
+def progress(title: str, total: int, say: Say) -> Iterator[Callable[[float], None]]:
+    """A function to call with the loss after each batch: moves a bar on a terminal, elsewhere says a line at times."""
+    if say is silent or not sys.stderr.isatty():
+        done, told = 0, time.perf_counter()
+
+        def line(loss: float) -> None:
+            nonlocal done, told
+            done += 1
+            if time.perf_counter() - told > LINE_EVERY:
+                told = time.perf_counter()
+                say(f"{title}: batch {done}/{total}, loss {loss:.4f}")
+
+        yield line
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task(title, total=total)
+        yield lambda loss: bars.update(bar, advance=1, description=f"{title}, loss {loss:.4f}")
+
+
+def _epoch(
+    backend: TorchBackend, optimizer: torch.optim.Optimizer, data: Labelled, epoch: int, recipe: Recipe, say: Say
+) -> dict[str, float]:
+    """One pass; every random draw comes from (seed, epoch), so that a resumed training repeats it."""
+    import torch
+
+    module = backend.module
+    rng = np.random.default_rng(np.random.SeedSequence([recipe.seed, epoch]))
+    per_epoch = sum(-(-min(50 * recipe.batch_size, len(data) - i) // recipe.batch_size)
+                    for i in range(0, len(data), 50 * recipe.batch_size))
+    steps = per_epoch * recipe.epochs
+    losses: list[float] = []
+    start = time.perf_counter()
+    module.train()
+    with torch.random.fork_rng(), progress(f"epoch {epoch + 1}/{recipe.epochs}", per_epoch, say) as advance:
+        torch.manual_seed(int(rng.integers(2**31)))
+        for i, (sequences, labels) in enumerate(batches(data, recipe, epoch, rng)):
+            for group in optimizer.param_groups:
+                group["lr"] = rate(epoch * per_epoch + i, steps, recipe)
+            loss = batch_loss(backend, sequences, labels, recipe.prefix_loss)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            optimizer.step()
+            losses.append(loss.item())
+            advance(float(np.mean(losses[-50:])))
+            if i + 1 == ESTIMATE_AFTER and epoch == 0 and per_epoch > 2 * ESTIMATE_AFTER:
+                minutes = (time.perf_counter() - start) / ESTIMATE_AFTER * steps / 60
+                say(f"about {minutes:.1f} minutes in all, going by the first {ESTIMATE_AFTER} batches")
+    module.eval()
+    return {"train_loss": float(np.mean(losses)), "seconds": time.perf_counter() - start}

@@ -1,1 +1,0 @@
-"""From run directories to reports, submissions and leaderboards."""

@@ -1,0 +1,1 @@
+"""From stored rows to statements: reading, statistics, submissions, boards, verification, comparison."""

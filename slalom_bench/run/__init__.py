@@ -1,0 +1,1 @@
+"""From a suite to stored rows: plan, cells, store, provenance, progress."""

@@ -1,0 +1,137 @@
+"""Tables as Markdown that also reads well as plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from slalom_bench.results.boards import ARROWS, REUSED, TOO_FEW, Board, Cell, Row
+from slalom_bench.showing.figures import number
+from slalom_bench.showing.units import visible
+
+MISSING = "missing"
+READING = (
+    "Mean [95 % bootstrap interval] (interval of the rank). **Bold**: best, or not separable from the best (paired "
+    "sign-flip test on the common samples, Holm-corrected, 5 %). Undefined samples are counted and left out. "
+    "Rows are in the order of the first metric; there is no average over metrics, because they measure unlike things."
+)
+
+
+def escape(text: str) -> str:
+    """Text that stays text in Markdown: no markup, no HTML, no second column, no line break."""
+    flat = re.sub(r"([\\`*_~\[\]!#])", r"\\\1", " ".join(visible(text).split()))
+    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
+
+
+def code(text: str) -> str:
+    """Text as code; a backtick in it would end the code."""
+    flat = " ".join(visible(text).split())
+    return escape(flat) if "`" in flat else f"`{flat}`"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
+    """A pipe table with aligned columns; `numbers` are the columns to align right."""
+    from tabulate import tabulate
+
+    align = ["right" if i in numbers else "left" for i in range(len(header))]
+    return str(tabulate(rows, headers=header, tablefmt="pipe", colalign=align, disable_numparse=True))
+
+
+def spell(cell: Cell | None) -> str:
+    """`0.012 [0.010, 0.015] (1-2)`, or why there is no number."""
+    if cell is None:
+        return MISSING
+    result = cell.result
+    if result.mean is None:
+        return f"undefined ({result.undefined})"
+    counts = f", {result.undefined} undefined" if result.undefined else ""
+    mean = number(result.mean)
+    text = f"**{mean}**" if cell.best else mean
+    if result.low is not None and result.high is not None:
+        text += f" [{number(result.low)}, {number(result.high)}]"
+    return text + (f" ({cell.place})" if cell.place else " (not ranked)") + counts
+
+
+def quality(board: Board) -> str:
+    header = ["explainer", *(f"{escape(info.name)} {ARROWS[info.direction]}" for info in board.metrics.values())]
+    rows = [[escape(row.name), *(spell(row.cells.get(label)) for label in board.metrics)] for row in board.rows]
+    return table(header, rows)
+
+
+def cost(board: Board) -> str:
+    """One table a machine; queries and tokens are the same everywhere, seconds are not."""
+    header = ["explainer", "queries", "forwards", "backwards", "tokens", "model s", "total s", "median s", "failed"]
+    parts = []
+    for machine, rows in board.machines():
+        where = "several machines: seconds are not shown" if machine is None else f"{machine}, {machine.fingerprint}"
+        parts += [f"Per sample, on {escape(where)}:", table(header, [_cost(row) for row in rows], range(1, 9))]
+    if any(row.reused for row in board.rows):
+        parts.append(REUSED)
+    return "\n\n".join(parts)
+
+
+def _cost(row: Row) -> list[str]:
+    if row.cost is None:
+        return [escape(row.name), *[MISSING] * 7, str(row.entry.failed)]
+    counts = [f"{value:,.0f}" for value in (row.cost.queries, row.cost.forwards, row.cost.backwards, row.cost.tokens)]
+    seconds = (row.cost.model_seconds, row.cost.seconds, row.cost.median_seconds)
+    times = ["-" if row.machine is None else number(value) + "†" * row.reused for value in seconds]
+    return [escape(row.name), *counts, *times, str(row.entry.failed)]
+
+
+def fidelity(board: Board) -> str:
+    """Strict fidelity against the number of deletions, where it was measured (Fig. 6 as numbers)."""
+    parts = []
+    for label, info in board.metrics.items():
+        if info.name != "strict-fidelity":
+            continue
+        counts = deletions(board, label)
+        rows = []
+        for row in board.rows:
+            means = row.cells[label].result.parts if label in row.cells else {}
+            if means:
+                rows.append([escape(row.name), *(number(means[k]) if k in means else MISSING for k in counts)])
+        if rows and counts:
+            parts.append(table(["explainer", *counts], rows, range(1, len(counts) + 1)))
+    return "\n\n".join(parts)
+
+
+def deletions(board: Board, label: str) -> list[str]:
+    """k1, k2, ... in order, as far as any row has them."""
+    names = {k for row in board.rows if label in row.cells for k in row.cells[label].result.parts}
+    return sorted((k for k in names if re.fullmatch(r"k\d+", k)), key=lambda k: int(k[1:]))
+
+
+def undefined(board: Board) -> str:
+    """Why samples have no value, by explainer and metric."""
+    rows = []
+    for row in board.rows:
+        for label, cell in row.cells.items():
+            for reason, count in cell.result.reasons.items():
+                rows.append([escape(row.name), escape(board.metrics[label].name), escape(reason), str(count)])
+    return table(["explainer", "metric", "reason", "samples"], rows, [3]) if rows else "Every score is defined."
+
+
+def commands(board: Board) -> str:
+    lines = [f"- {escape(row.name)}: {code(row.command)}" for row in board.rows]
+    lines += [f"- {escape(row.name)}, submitted before too: means apart by {a}" for row in board.rows for a in row.also]
+    return "\n".join(lines)
+
+
+def facts(board: Board) -> str:
+    return "; ".join(f"{name} {escape(value)}" for name, value in board.facts)
+
+
+def section(board: Board, level: int = 2) -> str:
+    """A whole table with its cost and commands."""
+    marks = "#" * level
+    parts = [f"{marks} {escape(board.title)}", facts(board), quality(board)]
+    parts += [f"The model itself, {escape(name)}: {escape(value)}" for name, value in board.about_model.items()]
+    if board.too_few:
+        parts.append(TOO_FEW)
+    if curve := fidelity(board):
+        parts += [f"{marks}# Fidelity against number of deletions", "Mean squared error after k deletions:", curve]
+    parts += [f"{marks}# Cost", cost(board)]
+    parts += [f"{marks}# Undefined", undefined(board)]
+    parts += [f"{marks}# Reproduce", commands(board)]
+    return "\n\n".join(parts)

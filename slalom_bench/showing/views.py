@@ -1,0 +1,216 @@
+"""What the templates show of a table: every number spelled, every plot drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from slalom_bench.results.boards import ARROWS, REUSED, TOO_FEW, Board, Cell, Row
+from slalom_bench.results.submission import Machine, MetricInfo
+from slalom_bench.run.profiling import pareto_front
+from slalom_bench.showing.figures import Point, Series, family_class, lines, number, scatter, strips, whisker
+from slalom_bench.showing.markdown import deletions
+from slalom_bench.showing.units import visible
+
+COST_COLUMNS = (
+    ("queries", "Sequences asked of the model: what a budget limits."),
+    ("forwards", "Sequences that went through the model: duplicates and known answers left out."),
+    ("backwards", "Backward passes, for explainers that need gradients."),
+    ("tokens", "Tokens that went through the model, padding left out."),
+    ("model s", "Mean seconds spent inside the model."),
+    ("total s", "Mean seconds for one sample, model and fit."),
+    ("median s", "Median seconds for one sample, model and fit."),
+)
+
+
+def help_text(info: MetricInfo) -> str:
+    """What a metric measures, in which unit, and which way is better."""
+    unit = f" Unit: {info.unit}." if info.unit else ""
+    params = "".join(f" {key}={value}" for key, value in info.params.items())
+    return f"{info.summary} {info.direction.capitalize()} is better.{unit} Version {info.version}{params}."
+
+
+def column(label: str, info: MetricInfo) -> dict[str, str]:
+    return {
+        "label": label, "name": info.name, "arrow": ARROWS[info.direction], "direction": info.direction,
+        "help": help_text(info),
+    }
+
+
+def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+    """A table as the template takes it; `plots` come after the table's own."""
+    scales = {label: _scale(board, label) for label in board.metrics}
+    rows = [_row_view(board, i, row, scales) for i, row in enumerate(board.rows)]
+    ids = {row.name: view["id"] for row, view in zip(board.rows, rows, strict=True)}
+    reasons = [
+        {"name": row.name, "metric": board.metrics[label].name, "reason": visible(reason), "count": count}
+        for row in board.rows for label, cell in row.cells.items() for reason, count in cell.result.reasons.items()
+    ]
+    return {
+        "key": board.key, "title": board.title, "task": board.task.name, "model": board.model.name,
+        "protocol": board.protocol, "budget": f"{board.budget:,}", "facts": board.facts,
+        "columns": [column(label, info) for label, info in board.metrics.items()], "rows": rows,
+        "machines": [
+            _machine_view(i, machine, members, ids) for i, (machine, members) in enumerate(board.machines(), start=1)
+        ],
+        "about_model": list(board.about_model.items()), "too_few": TOO_FEW if board.too_few else "",
+        "reused": REUSED if any(row.reused for row in board.rows) else "",
+        "plots": [*fidelity_plots(board), *cost_plots(board)[:1], *plots], "more_plots": cost_plots(board)[1:],
+        "reasons": reasons, "undefined_total": sum(reason["count"] for reason in reasons),
+    }
+
+
+def row_id(board: Board, index: int) -> str:
+    return f"{board.key}-{index}"
+
+
+def _row_view(board: Board, i: int, row: Row, scales: dict[str, tuple[float, float]]) -> dict[str, Any]:
+    return {
+        "id": row_id(board, i), "name": row.name, "family": row.family, "cls": family_class(row.family),
+        "search": f"{row.name} {row.family}", "failed": row.entry.failed, "command": row.command, "also": row.also,
+        "cells": [_cell_view(row.cells.get(label), scales[label]) for label in board.metrics],
+    }
+
+
+def _scale(board: Board, label: str) -> tuple[float, float]:
+    """The ends of a column's intervals, for the small marks in its cells."""
+    results = [row.cells[label].result for row in board.rows if label in row.cells]
+    ends = [end for r in results for end in (r.low, r.high, r.mean) if end is not None]
+    return (min(ends), max(ends)) if ends else (0.0, 1.0)
+
+
+def _cell_view(cell: Cell | None, scale: tuple[float, float]) -> dict[str, Any]:
+    if cell is None:
+        return {"state": "missing", "sort": "", "best": False}
+    result = cell.result
+    if result.mean is None:
+        return {"state": "undefined", "sort": "", "best": False, "undefined": result.undefined}
+    interval, drawn = "", Markup("")
+    if result.low is not None and result.high is not None:
+        interval = f"{number(result.low)} to {number(result.high)}"
+        drawn = whisker(result.low, result.mean, result.high, scale)
+    return {
+        "state": "value", "sort": repr(result.mean), "best": cell.best, "mean": number(result.mean),
+        "place": cell.place.replace("-", "\u2013"), "interval": interval, "undefined": result.undefined,
+        "whisker": drawn,
+    }
+
+
+def _machine_view(index: int, machine: Machine | None, rows: Sequence[Row], ids: dict[str, str]) -> dict[str, Any]:
+    name = "several machines, so seconds are not shown" if machine is None else f"{machine}, {machine.fingerprint}"
+    made = []
+    for row in rows:
+        values: list[tuple[str, str]] = [("missing", "")] * len(COST_COLUMNS)
+        if row.cost is not None:
+            counts = (row.cost.queries, row.cost.forwards, row.cost.backwards, row.cost.tokens)
+            times = (row.cost.model_seconds, row.cost.seconds, row.cost.median_seconds)
+            values = [(f"{value:,.0f}", repr(value)) for value in counts]
+            if machine is None:
+                values += [("-", "")] * len(times)
+            else:
+                values += [(number(value) + "†" * row.reused, repr(value)) for value in times]
+        cells = [(name, *value) for (name, _), value in zip(COST_COLUMNS, values, strict=True)]
+        made.append({"id": ids[row.name], "name": row.name, "cells": cells})
+    return {"index": index, "name": name, "columns": COST_COLUMNS, "rows": made}
+
+
+def plot(title: str, note: str, svg: Markup) -> list[dict[str, Any]]:
+    return [{"title": title, "note": note, "svg": svg}] if svg else []
+
+
+def fidelity_plots(board: Board) -> list[dict[str, Any]]:
+    """Strict fidelity against the number of deletions, one line an explainer (Fig. 6)."""
+    made = []
+    for label, info in board.metrics.items():
+        if info.name != "strict-fidelity":
+            continue
+        counts = deletions(board, label)
+        series = []
+        for i, row in enumerate(board.rows):
+            parts = row.cells[label].result.parts if label in row.cells else {}
+            points = [(float(k[1:]), parts[k]) for k in counts if k in parts]
+            series.append(Series(row.name, row.family, points, row_id(board, i)))
+        made += plot(
+            "Fidelity against number of deletions",
+            "Mean squared error of the predicted change; lower is better. What is far below the rest is at the foot.",
+            lines(series, "deleted tokens", "squared log-odds"),
+        )
+    return made
+
+
+def cost_plots(board: Board) -> list[dict[str, Any]]:
+    """Each metric against seconds inside one machine, and against queries; the Pareto front is marked."""
+    made: list[dict[str, Any]] = []
+    places = {id(row): i for i, row in enumerate(board.rows)}
+    for label, info in board.metrics.items():
+        y_label = f"{info.name} {ARROWS[info.direction]}"
+        for machine, rows in board.machines():
+            timed = [(row, row.seconds) for row in rows if row.seconds]
+            note = f"Median seconds a sample on {machine}; filled points are the Pareto front."
+            drawn = _scatter(board, places, label, info, timed, "seconds a sample", y_label)
+            made += plot(f"{info.name} against time", note, drawn)
+        asked = [(row, row.cost.queries) for row in board.rows if row.cost is not None and row.cost.queries > 0]
+        drawn = _scatter(board, places, label, info, asked, "queries a sample", y_label)
+        made += plot(f"{info.name} against queries", "Filled points are the Pareto front.", drawn)
+    return made
+
+
+def _scatter(
+    board: Board, places: dict[int, int], label: str, info: MetricInfo, costs: Sequence[tuple[Row, float | None]],
+    x_label: str, y_label: str,
+) -> Markup:
+    points = []
+    for row, cost in costs:
+        if cost is not None and label in row.cells and (result := row.cells[label].result).mean is not None:
+            where = row_id(board, places[id(row)])
+            points.append(Point(row.name, row.family, cost, result.mean, result.low, result.high, where))
+    if len({p.x for p in points}) < 2:
+        return Markup("")
+    front = pareto_front({p.row: (p.x, p.y) for p in points}, info.direction)
+    return scatter(points, front, x_label, y_label)
+
+
+def budget_plots(boards: Sequence[Board]) -> dict[str, list[dict[str, Any]]]:
+    """Quality against budget, for tables that differ in nothing else; given to the table of the largest budget."""
+    alike: dict[str, list[Board]] = {}
+    for board in boards:
+        said = [fact for fact in board.facts if fact[0] != "budget"]
+        alike.setdefault(repr([said, list(board.samples)]), []).append(board)
+    made: dict[str, list[dict[str, Any]]] = {}
+    for members in alike.values():
+        members = sorted(members, key=lambda board: board.budget)
+        if len(members) < 2:
+            continue
+        last = members[-1]
+        for label, info in last.metrics.items():
+            series = []
+            for i, row in enumerate(last.rows):
+                points = [(float(board.budget), mean) for board in members for mean in _means(board, row.name, label)]
+                series.append(Series(row.name, row.family, points if len(points) > 1 else [], row_id(last, i)))
+            name = f"{info.name} {ARROWS[info.direction]}"
+            drawn = lines(series, "budget (queries)", name, log_x=True, log_y=info.direction == "lower")
+            made.setdefault(last.key, []).extend(plot(f"{info.name} against budget", "", drawn))
+    return made
+
+
+def _means(board: Board, name: str, label: str) -> list[float]:
+    results = [row.cells[label].result.mean for row in board.rows if row.name == name and label in row.cells]
+    return [mean for mean in results if mean is not None]
+
+
+def distribution_plots(board: Board) -> list[dict[str, Any]]:
+    """Every sample's score, by explainer."""
+    made = []
+    for label, info in board.metrics.items():
+        rows = []
+        for row in board.rows:
+            if label in row.cells:
+                r = row.cells[label].result
+                rows.append((row.name, row.family, [v for v in r.values if v is not None], r.mean, r.low, r.high))
+        made += plot(
+            f"{info.name} {ARROWS[info.direction]}", "A dot is a sample; the bar is the mean, the line its interval.",
+            strips(rows, info.unit or info.name),
+        )
+    return made

@@ -1,0 +1,311 @@
+"""Boards that compare like with like, Markdown that stays text, pages that are the same bytes every time."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from slalom_bench.commands.leaderboard import leaderboard_command
+from slalom_bench.errors import InvalidInput
+from slalom_bench.results.boards import boards
+from slalom_bench.results.collect import submit
+from slalom_bench.results.submission import Machine, Submission, read_submission, to_text
+from slalom_bench.showing import markdown
+from slalom_bench.showing.figures import Axis, Series, lines, number, scatter
+from slalom_bench.showing.leaderboard import generate, read_results, stale, task_file, write
+from slalom_bench.showing.views import board_view
+
+NASTY = '<img src=x onerror="alert(1)">'
+
+
+@pytest.fixture
+def submissions(finished, tmp_path):
+    return [read_submission(path) for path in submit(finished, tmp_path / "results")]
+
+
+def altered(submission: Submission, **update) -> Submission:
+    """A copy with some fields changed, checked like a file."""
+    data = json.loads(to_text(submission))
+    for key, value in update.items():
+        target = data
+        *path, last = key.split("__")
+        for part in path:
+            target = target[int(part) if part.isdigit() else part]
+        target[last] = value
+    return Submission.model_validate(data)
+
+
+def test_only_what_may_be_compared_shares_a_table(submissions):
+    full = next(s for s in submissions if not s.model.embedded)
+    assert {(b.model.name, b.budget) for b in boards(submissions)} == {
+        ("slalom-transformer", 30), ("slalom-transformer", 60), ("mini-slalom", 30), ("mini-slalom", 60)
+    }
+    others = {
+        "task__content": "d" * 64, "protocol": "paper", "removal": "mask", "max_tokens": 7, "model__identity": "e" * 64,
+        "samples": [f"other{i}" for i in range(9)], "model__dtype": "bfloat16",
+    }
+    for key, value in others.items():
+        assert len(boards([full, altered(full, **{key: value})])) == 4, key
+    assert len(boards([full, altered(full, task__source="another copy of the same texts")])) == 2
+
+
+def test_a_row_submitted_twice_is_shown_once_with_the_distance(submissions):
+    full = next(s for s in submissions if not s.model.embedded)
+    later = altered(full, origin__started="2099-01-01T00:00:00+00:00")
+    board = boards([later, full])[0]
+    assert len(board.rows) == 5
+    assert all(row.submission.origin.started.startswith("2099") for row in board.rows)
+    assert all("deletion@1 0" in row.also[0] for row in board.rows if row.name != "zero")
+
+
+def test_a_new_version_of_an_explainer_is_another_row(submissions):
+    full = next(s for s in submissions if not s.model.embedded)
+    newer = altered(full, entries__0__explainer__version=2)
+    name = newer.entries[0].title
+    board = next(b for b in boards([full, newer]) if b.budget == newer.entries[0].budget)
+    assert {row.name for row in board.rows if row.name.startswith(name)} == {
+        f"{name} (v1, seeds 0)", f"{name} (v2, seeds 0)"
+    }
+
+
+def test_a_missing_cell_is_missing_and_not_zero(submissions):
+    full = next(s for s in submissions if not s.model.embedded)
+    data = json.loads(to_text(full))
+    del data["entries"][0]["results"]["deletion@1"]
+    less = Submission.model_validate(data)
+    board = next(b for b in boards([less]) if b.budget == less.entries[0].budget)
+    row = next(row for row in board.rows if row.name == less.entries[0].title)
+    assert "deletion@1" not in row.cells
+    assert re.search(rf"\| {row.name} .*\| missing +\|", markdown.quality(board))
+    (cell,) = [c for r in board_view(board)["rows"] if r["name"] == row.name for c in r["cells"] if c["sort"] == ""]
+    assert cell["state"] == "missing"
+
+
+def test_times_of_two_machines_stand_in_two_tables(submissions):
+    full = next(s for s in submissions if not s.model.embedded)
+    other = altered(full, origin__machine__model="another processor")
+    names = [e.explainer.name for e in other.entries]
+    other = altered(other, **{f"entries__{i}__explainer__name": f"{name}-b" for i, name in enumerate(names)})
+    board = boards([full, other])[0]
+    assert len(board.rows) == 10
+    assert [len(rows) for _, rows in board.machines()] == [5, 5]
+    assert markdown.cost(board).count("Per sample, on ") == 2
+    unknown = altered(full, origin__machine=None)
+    text = markdown.cost(boards([unknown])[0])
+    assert "several machines: seconds are not shown" in text
+    assert all(row.seconds is None for row in boards([unknown])[0].rows)
+
+
+def test_model_time_of_answers_that_were_known_is_counted(lab, tmp_path):
+    run = lab.run(tmp_path / "run", budgets=(60,), explainers=("linear-deletion", "slalom-fidel"))
+    (board,) = boards([read_submission(path) for path in submit(run, tmp_path / "results")])
+    (row,) = [row for row in board.rows if row.name == "slalom-fidel"]
+    assert row.cost.forwards == 0
+    assert 0 < row.cost.saved_seconds <= row.cost.model_seconds <= row.cost.seconds
+    (first,) = [row for row in board.rows if row.name == "linear-deletion"]
+    assert first.cost.saved_seconds == 0
+    assert row.cost.model_seconds == pytest.approx(first.cost.model_seconds, rel=0.2)
+    (line,) = [line for line in markdown.cost(board).splitlines() if "slalom-fidel" in line]
+    assert line.count("†") == 3
+
+
+def test_fingerprints_differ_with_the_machine():
+    one = Machine(device="cpu", model="x", count=2, threads=1)
+    assert one.fingerprint == one.model_copy().fingerprint
+    assert one.fingerprint != one.model_copy(update={"threads": 2}).fingerprint
+
+
+def test_two_files_may_not_disagree_on_a_metric(submissions):
+    full = next(s for s in submissions if not s.model.embedded)
+    with pytest.raises(InvalidInput, match="says deletion@1 is lower"):
+        boards([full, altered(full, **{"metrics__deletion@1__direction": "lower", "origin__started": "2099"})])
+
+
+def test_embedded_models_have_their_own_part(submissions):
+    text = generate(submissions)["synthetic-slalom.md"]
+    full, embedded = text.index("## Full models"), text.index("## Embedded default")
+    assert full < text.index("slalom-transformer · budget 30") < embedded < text.index("mini-slalom · budget 30")
+    assert "mini-slalom" not in text[full:embedded]
+
+
+def test_every_row_has_arrows_ranks_intervals_costs_and_a_command(submissions):
+    text = generate(submissions)["synthetic-slalom.md"]
+    assert "strict-fidelity ↓" in text
+    assert "deletion ↑" in text
+    for name in ("leave-one-out", "linear-deletion", "random"):
+        assert re.search(rf"\| {name} +\|.*\*?\*?-?[\d.e-]+\*?\*? \[-?[\d.e-]+, -?[\d.e-]+\] \(\d", text), name
+        assert re.search(rf"- {name}: `slalom-bench run .*--explainer {name} .*`", text), name
+    assert "average" not in text.replace("there is no average over metrics", "")
+
+
+def test_tables_are_aligned_as_plain_text(submissions):
+    text = generate(submissions)["synthetic-slalom.md"]
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
+    assert len(tables) >= 8
+    for table in tables:
+        assert len({len(line) for line in table.splitlines()}) == 1
+
+
+def test_a_metric_of_the_model_is_told_and_not_ranked(submissions):
+    full = next(s for s in submissions if not s.model.embedded)
+    told = altered(full, **{"metrics__deletion@1__level": "model"})
+    board = boards([told])[0]
+    assert [info.name for info in board.metrics.values()] == ["strict-fidelity"]
+    mean = next(e.results["deletion@1"] for e in full.entries if e.budget == board.budget).mean
+    assert f"{mean:.3g}" in board.about_model["deletion ↑"]
+    assert "The model itself, deletion ↑:" in markdown.section(board)
+    assert "The model itself, <b>deletion ↑</b>" in generate([told])["index.html"]
+
+
+def test_too_few_samples_to_separate_anything_are_called_so(lab, tmp_path):
+    run = lab.run(tmp_path / "run", lab.subject(samples=4), budgets=(20,))
+    (board,) = boards([read_submission(path) for path in submit(run, tmp_path / "results")])
+    assert board.too_few
+    assert "So few samples" in markdown.section(board)
+    tied = [row.cells["deletion@1"].best for row in board.rows if row.cells["deletion@1"].ranked.rank]
+    assert all(tied)
+    enough = lab.run(tmp_path / "enough", budgets=(20,))
+    (board,) = boards([read_submission(path) for path in submit(enough, tmp_path / "results2")])
+    assert not board.too_few
+
+
+def test_a_forge_renders_tables_and_no_markup_of_a_submission(submissions):
+    from markdown_it import MarkdownIt
+
+    forge = MarkdownIt("commonmark", {"html": True}).enable("table")
+    nasty = f"{NASTY} | [x](http://x) `c` **b** <script>"
+    hostile = altered(
+        submissions[0], entries__0__explainer__name=nasty, entries__1__explainer__params={"a": nasty},
+        task__source=nasty, origin__machine__model=nasty, model__name=nasty,
+    )
+    text = generate([*submissions, hostile])["synthetic-slalom.md"]
+    html = forge.render(text)
+    assert html.count("<table>") == len(re.findall(r"(?:^\|.*\n)+", text, re.M)) >= 18
+    assert not re.search(r"<(?:img|script|a)[ >]", html)
+    for table in re.findall(r"<table>.*?</table>", html, re.S):
+        assert len({row.count("<td") for row in re.findall(r"<tr>.*?</tr>", table, re.S) if "<td" in row}) == 1
+
+
+def test_names_stay_text_in_markdown():
+    assert markdown.escape(NASTY) == '&lt;img src=x onerror="alert(1)"&gt;'
+    assert markdown.escape("a|b\n# c *d* [e](f) `g`") == r"a&#124;b \# c \*d\* \[e\](f) \`g\`"
+    assert markdown.code("a`b") == r"a\`b"
+
+
+def test_the_same_results_give_the_same_bytes_in_any_order(submissions):
+    assert generate(submissions) == generate(submissions[::-1])
+
+
+def test_no_results_yet_is_a_page_too(tmp_path):
+    files = generate([])
+    assert sorted(files) == ["README.md", "index.html"]
+    assert "No results yet" in files["README.md"]
+    assert "No results yet" in files["index.html"]
+
+
+def test_task_names_become_confined_file_names():
+    assert task_file("imdb") == "imdb.md"
+    assert re.fullmatch(r"etc-passwd-[0-9a-f]{8}\.md", task_file("../etc/passwd"))
+    assert task_file("a/b") != task_file("a-b")
+    assert task_file("README") != "README.md"
+    assert task_file("readme") != "readme.md"
+
+
+def test_check_finds_what_is_stale(finished, tmp_path, capsys):
+    (first, _second) = submit(finished, tmp_path / "results")
+    leaderboard_command(out=tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    leaderboard_command(out=tmp_path, check=True)
+    assert "3 pages are up to date" in capsys.readouterr().out
+    (tmp_path / "notes.md").write_text("mine")
+    (tmp_path / "synthetic-slalom.md").write_text("changed by hand")
+    with pytest.raises(typer.Exit) as caught:
+        leaderboard_command(out=tmp_path, check=True)
+    assert caught.value.exit_code == 1
+    assert "stale: synthetic-slalom.md;" in capsys.readouterr().err
+    leaderboard_command(out=tmp_path)
+    assert {name: (tmp_path / name).read_bytes() for name in before} == before
+    first.unlink()
+    assert stale(generate(read_results(tmp_path / "results")), tmp_path) == [
+        "README.md", "index.html", "synthetic-slalom.md"
+    ]
+
+
+def test_a_page_of_a_task_that_is_gone_is_removed_and_a_persons_file_is_not(finished, tmp_path):
+    submit(finished, tmp_path / "results")
+    leaderboard_command(out=tmp_path)
+    (tmp_path / "notes.md").write_text("mine")
+    write(generate([]), tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.md")) == ["README.md", "notes.md"]
+
+
+def test_a_submission_that_contradicts_itself_is_refused_by_name(finished, tmp_path):
+    (path, *_rest) = submit(finished, tmp_path / "results")
+    path.rename(path.with_name("renamed.json"))
+    with pytest.raises(InvalidInput, match=r"renamed.json: the file must be named"):
+        leaderboard_command(out=tmp_path)
+
+
+def test_the_pages_of_this_repository_are_up_to_date():
+    folder = Path(__file__).parents[2] / "leaderboards"
+    if not (folder / "index.html").is_file():
+        pytest.skip("not a checkout")
+    leaderboard_command(out=folder, check=True)
+
+
+def test_commands_load_nothing_heavy():
+    script = (
+        "import sys\n"
+        "for name in 'report submit verify leaderboard compare export'.split():\n"
+        "    __import__(f'slalom_bench.commands.{name}')\n"
+        "print(sorted({'torch', 'transformers', 'pandas', 'scipy', 'jinja2', 'tabulate'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_no_folder_is_answered(tmp_path):
+    with pytest.raises(InvalidInput, match="no folder"):
+        leaderboard_command(out=tmp_path / "nowhere")
+
+
+# ---- figures ----
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log"), [(0.011, 0.052, False), (-4.3, 4.3, False), (3e-9, 20.0, True), (2, 2, True)]
+)
+def test_ticks_lie_inside_the_axis_and_in_order(low, high, log):
+    axis = Axis.over([low, high], 0, 100, log=log)
+    places = [axis.at(tick) for tick in axis.ticks()]
+    assert 2 <= len(places) <= 9
+    assert places == sorted(places)
+    assert min(places) >= -1e-9
+    assert max(places) <= 100 + 1e-9
+
+
+def test_an_exact_zero_stands_at_the_foot_of_a_logarithmic_axis():
+    drawn = lines([Series("a", "slalom", [(1, 0.0), (2, 0.1)]), Series("b", "lrp", [(1, 10.0), (2, 1.0)])], "k", "mse")
+    heights = [float(y) for y in re.findall(r"<circle cx=\"[\d.]+\" cy=\"([\d.]+)\"", drawn)]
+    assert heights[0] == max(heights)
+    assert heights[1] < heights[0]
+
+
+def test_figures_escape_names():
+    drawn = lines([Series(NASTY, NASTY, [(1, 1.0)], NASTY)], NASTY, NASTY)
+    assert "<img" not in drawn
+    assert "&lt;img" in drawn
+    assert scatter([], set(), "x", "y") == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (1234567.0, "1.23e+06"), (12345.0, "12,345"), (0.000123, "0.000123"), (1e-7, "1e-07")]
+)
+def test_numbers_are_short(value, text):
+    assert number(value) == text

@@ -1,0 +1,86 @@
+"""Names, collisions, parameters, entry points and lazy loading."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from slalom_bench import registry
+from slalom_bench.errors import InvalidInput, NameCollision, UnknownName
+
+
+@pytest.fixture
+def scratch(monkeypatch):
+    """Registrations made in a test vanish with it."""
+    registry.explainers.names()
+    monkeypatch.setattr(registry, "_entries", {kind: dict(found) for kind, found in registry._entries.items()})
+    monkeypatch.setattr(registry, "_loaded", set(registry._loaded))
+
+
+def test_every_kind_has_its_in_repository_entries():
+    for kind, expected in {
+        "explainer": "slalom-fidel", "metric": "strict-fidelity", "task": "imdb", "model": "mini-bert", "suite": "smoke"
+    }.items():
+        assert expected in registry.names(kind)
+        entry = registry.get(kind, expected)
+        assert entry.version >= 1
+        assert entry.summary
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    with pytest.raises(UnknownName, match=r"unknown explainer 'slalom-fidle': did you mean slalom-fidel"):
+        registry.explainers.get("slalom-fidle")
+    with pytest.raises(UnknownName, match="known: "):
+        registry.suites.get("zzzzzz")
+
+
+def test_collisions_name_both_origins(scratch):
+    class Mine:
+        """Another lime."""
+
+    with pytest.raises(NameCollision, match=r"slalom_bench.explainers.lime:.*Mine"):
+        registry.explainer("lime", version=1, needs=(), stochastic=False, family="additive")(Mine)
+
+
+def test_names_and_parameters_are_checked(scratch):
+    class Mine:
+        def __init__(self, alpha: float = 1.0) -> None:
+            self.alpha = alpha
+
+    with pytest.raises(InvalidInput, match=r"'My Method'"):
+        registry.explainers.register("My Method", version=1)(Mine)
+    registry.explainers.register("mine", version=1)(Mine)
+    assert registry.explainers.get("mine").build({"alpha": 2.0}).alpha == 2.0
+    with pytest.raises(InvalidInput, match="no parameter 'beta'; it takes: alpha"):
+        registry.explainers.get("mine").build({"beta": 2.0})
+
+
+def test_other_packages_register_through_entry_points(tmp_path):
+    (tmp_path / "outside.py").write_text(
+        "from slalom_bench import explainer\n"
+        "@explainer('outside', version=3, needs={'queries'}, stochastic=False, family='additive')\n"
+        "class Outside:\n    '''From another package.'''\n"
+    )
+    info = tmp_path / "outside-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[slalom_bench.explainers]\noutside = outside:Outside\n")
+    script = "from slalom_bench import registry as r; e = r.explainers.get('outside'); print(e.version, e.origin)"
+    command, path = [sys.executable, "-c", script], {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=path)
+    assert done.stdout.strip() == "3 outside:Outside"
+
+
+def test_an_entry_point_cannot_take_a_name_that_is_taken(tmp_path):
+    (tmp_path / "outside.py").write_text("class Lime:\n    '''Mine.'''\n")
+    info = tmp_path / "outside-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[slalom_bench.explainers]\nlime = outside:Lime\n")
+    command = [sys.executable, "-m", "slalom_bench.cli", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 2
+    assert "slalom_bench.explainers.lime" in done.stderr
+    assert "outside:Lime" in done.stderr
