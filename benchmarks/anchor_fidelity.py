@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from slalom_bench import models, registry
+from slalom_bench import registry
 from slalom_bench.core.context import Context
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Floats, Sample, TaskData
 from slalom_bench.data.loading import data_directory, load_task
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.models.loading import load_model
 
 RIVALS = ("linear-deletion", "slalom-fidel", "leave-one-out", "lime", "kernel-shap", "zero")
 OURS = "slalom-anchor"
@@ -84,7 +85,7 @@ def main() -> None:
     args = parser.parse_args()
     data = data_directory(None)
     task = load_task("imdb", data_dir=data)
-    handle = Classifier(models.load(args.model, task, ModelOptions(data_dir=data, progress=False)))
+    handle = Classifier(load_model(args.model, task, ModelOptions(data_dir=data, progress=False)))
     samples = reviews(task, handle, args.samples, *args.tokens)
     context = Context(task)
     print(f"{args.model}, b = {args.budget}, {len(samples)} IMDB reviews of {args.tokens[0]}-{args.tokens[1]} tokens")

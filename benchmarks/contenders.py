@@ -48,7 +48,8 @@ def pairs(model: str) -> dict[str, Pair]:
         },
         "lime": {"ours": lambda: one.explain("lime", 1000), "peer": lambda: peers.lime(for_lime, 1000)},
         "kernel-shap": {
-            "ours": lambda: one.explain("kernel-shap", 1000), "peer": lambda: peers.kernel_shap(for_shap, 1000)
+            "ours": lambda: one.explain("kernel-shap", 1000),
+            "peer": lambda: peers.kernel_shap(for_shap, 1000),
         },
         "integrated-gradients": {
             "ours": lambda: one.explain("integrated-gradients", STEPS + 2),

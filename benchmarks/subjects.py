@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from slalom_bench import models, registry
+from slalom_bench import registry
 from slalom_bench.backends.torch_backend import TOKEN_BUDGETS, HFBackend
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.tokens import Tokens
 from slalom_bench.core.types import Cost, Explanation, Sample, TaskData
 from slalom_bench.data.loading import data_directory, load_task
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.models.loading import load_model
 from slalom_bench.run.profiling import explain_once
 
 MODELS = ("mini-bert", "bert-768")
@@ -45,8 +46,8 @@ class Subject:
         handle = self.handle()
         with handle.work(budget):
             rng = np.random.default_rng(seed)
-            found: Explanation = registry.explainers.get(explainer).build().explain(
-                handle, sample or self.sample, budget, rng
+            found: Explanation = (
+                registry.explainers.get(explainer).build().explain(handle, sample or self.sample, budget, rng)
             )
         return found
 
@@ -75,7 +76,7 @@ def imdb() -> TaskData:
 @cache
 def subject(name: str) -> Subject:
     """mini-bert as shipped; bert-768: two layers as wide as BERT's with random weights and mini-bert's vocabulary."""
-    mini = models.load("mini-bert", imdb(), ModelOptions(data_dir=data_directory(None), progress=False))
+    mini = load_model("mini-bert", imdb(), ModelOptions(data_dir=data_directory(None), progress=False))
     backend = mini if name == "mini-bert" else wide(mini.tokens)
     handle, found = Classifier(backend), []
     for example in imdb().evaluation:

@@ -50,12 +50,16 @@ class _Relevance:
         total = float((grad * relevance.sums[0]).sum())
         scores = by_word[classifier.content]
         return Explanation(
-            {"attribution": scores}, "attribution", classifier.target,
+            {"attribution": scores},
+            "attribution",
+            classifier.target,
             surrogate=LinearSurrogate.from_full(scores, full),
             diagnostics={
                 "signed_logit" if paper else "log_odds": full,
-                "words": float(scores.sum()), "special_tokens": float(by_word.sum() - scores.sum()),
-                "positions": total - float(by_word.sum()), "conservation_gap": total - full,
+                "words": float(scores.sum()),
+                "special_tokens": float(by_word.sum() - scores.sum()),
+                "positions": total - float(by_word.sum()),
+                "conservation_gap": total - full,
             },
         )
 

@@ -23,9 +23,7 @@ BASELINES = ("zero", "pad", "mask")
 PUBLISHED_POINTS = 30
 
 
-def attribute(
-    method: str, classifier: Classifier, words: torch.Tensor, **options: Any
-) -> tuple[torch.Tensor, Floats]:
+def attribute(method: str, classifier: Classifier, words: torch.Tensor, **options: Any) -> tuple[torch.Tensor, Floats]:
     """A captum method's attributions of word embeddings (length x width), and the log-odds it saw on the way.
 
     captum asks the handle for its gradients, so that they are packed, counted and timed like every other query.
@@ -62,8 +60,11 @@ def published_norms(classifier: Classifier, sample: Sample, scales: Floats, *, t
     scores = total.norm(dim=1).cpu().numpy()
     full = float(values[-1])
     return Explanation(
-        {"attribution": scores}, "attribution", classifier.target,
-        surrogate=LinearSurrogate.from_full(scores, full), diagnostics={"largest_logit": full},
+        {"attribution": scores},
+        "attribution",
+        classifier.target,
+        surrogate=LinearSurrogate.from_full(scores, full),
+        diagnostics={"largest_logit": full},
     )
 
 
@@ -81,7 +82,9 @@ class _Gradient:
         gradient, (full,) = attribute(self.method, classifier, classifier.embed(sample), **self.options)
         scores = self.reduce(gradient[classifier.content].double()).cpu().numpy()
         return Explanation(
-            {"attribution": scores}, "attribution", classifier.target,
+            {"attribution": scores},
+            "attribution",
+            classifier.target,
             unsigned=frozenset({"attribution"} if self.unsigned else ()),
             surrogate=None if self.unsigned else LinearSurrogate.from_full(scores, full),
             diagnostics=self.diagnose(gradient[classifier.content], scores),
@@ -179,10 +182,14 @@ class IntegratedGradients:
         parts, _ = attribute("IntegratedGradients", classifier, words, baselines=origin[None], n_steps=steps)
         scores = parts[classifier.content].double().sum(dim=1).cpu().numpy()
         return Explanation(
-            {"attribution": scores}, "attribution", classifier.target,
+            {"attribution": scores},
+            "attribution",
+            classifier.target,
             surrogate=LinearSurrogate.from_full(scores, full),
             diagnostics={
-                "steps": steps, "change": full - base, "completeness_gap": float(scores.sum()) - (full - base)
+                "steps": steps,
+                "change": full - base,
+                "completeness_gap": float(scores.sum()) - (full - base),
             },
         )
 

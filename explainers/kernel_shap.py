@@ -121,7 +121,7 @@ def published_log_odds(classifier: Classifier, sample: Sample, keep: Bools) -> F
     unknown = getattr(tokens, "unk_id", tokens.mask_id)
     if unknown is None:
         raise Unsupported("kernel-shap in the paper protocol needs a tokenizer with [UNK] or [MASK]; this has neither")
-    return classifier.bare().log_odds(masks.apply_masks(sample.ids, keep, "mask", unknown))
+    return classifier.bare().log_odds(np.where(keep, sample.ids, unknown))
 
 
 @explainer("kernel-shap", version=1, needs={"queries"}, stochastic=True, family="additive")
@@ -152,10 +152,15 @@ class KernelShap:
         full, empty = float(outputs[0]), float(outputs[1]) if with_empty else None
         values, base, rank = shapley_regression(masks, weights, outputs[len(ends) :], full, empty)
         return Explanation(
-            {"attribution": values[feature]}, "attribution", classifier.target,
+            {"attribution": values[feature]},
+            "attribution",
+            classifier.target,
             surrogate=LinearSurrogate(additive.shares(values, feature), base),
             diagnostics={
-                "base": base, "rank": rank, "features": players, "coalitions": len(masks),
+                "base": base,
+                "rank": rank,
+                "features": players,
+                "coalitions": len(masks),
                 "exact": players <= 30 and len(masks) == 2**players - 2 and with_empty,
             },
         )

@@ -95,7 +95,9 @@ class Lime:
         outputs = classifier.masked_log_odds(sample, present[:, feature])
         weights, intercept, fit = lime_fit(present, outputs, self.kernel_width)
         return Explanation(
-            {"attribution": weights[feature]}, "attribution", classifier.target,
+            {"attribution": weights[feature]},
+            "attribution",
+            classifier.target,
             surrogate=LinearSurrogate(additive.shares(weights, feature), intercept),
             diagnostics={"r2": fit, "features": len(weights)},
         )
@@ -108,7 +110,9 @@ class Lime:
         weights, _, fit = lime_fit(present, outputs, self.kernel_width)
         scores = weights[feature]
         return Explanation(
-            {"attribution": scores}, "attribution", classifier.target,
+            {"attribution": scores},
+            "attribution",
+            classifier.target,
             surrogate=LinearSurrogate.from_full(scores, float(outputs[0])),
             diagnostics={"r2": fit, "features": len(weights), "probability": float(outputs[0])},
         )

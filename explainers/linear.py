@@ -31,7 +31,9 @@ class LeaveOneOut:
         full, *without = classifier.masked_log_odds(sample, keep)
         scores = full - np.array(without)
         return Explanation(
-            {"attribution": scores}, "attribution", classifier.target,
+            {"attribution": scores},
+            "attribution",
+            classifier.target,
             surrogate=LinearSurrogate.from_full(scores, full),
         )
 
@@ -61,7 +63,9 @@ class LinearDeletion:
         residuals = outputs - mean - (kept - centre) @ weights
         scores = weights[feature]
         return Explanation(
-            {"attribution": scores}, "attribution", classifier.target,
+            {"attribution": scores},
+            "attribution",
+            classifier.target,
             surrogate=LinearSurrogate(scores, mean - float(centre @ weights)),
             diagnostics={"mse": float(shares @ residuals**2), "rank": rank, "features": len(weights)},
         )

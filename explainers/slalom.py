@@ -169,9 +169,7 @@ class SlalomEff:
         self.tie = tie
         self.length = length
 
-    def explain(
-        self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator
-    ) -> Explanation:
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         from slalom_bench.numerics.fits import fit_slalom
 
         need(budget, 1, "each is one random sequence")
@@ -190,9 +188,7 @@ class SlalomFidel:
     def __init__(self, tie: str = "token") -> None:
         self.tie = tie
 
-    def explain(
-        self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator
-    ) -> Explanation:
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         from slalom_bench.numerics.fits import fit_slalom
 
         need(budget, 1, "each is one random deletion")
@@ -228,9 +224,7 @@ class SlalomExact:
     def __init__(self, tie: str = "token") -> None:
         self.tie = tie
 
-    def explain(
-        self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator
-    ) -> Explanation:
+    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         parts = features(sample, self.tie)
         u = len(parts)
         need(budget, 2 * u - 1, f"2U-1 for the {u} features of this sample")
@@ -244,9 +238,7 @@ class SlalomExact:
         pairs = np.stack([parts.ids[compared], parts.ids[reference[compared]]], axis=1)
         together = classifier.log_odds(pairs) if u > 1 else np.empty(0)
         difference, outside = np.zeros(u), np.zeros(u, np.bool_)
-        difference[compared], outside[compared] = differences(
-            together, value[compared], value[reference[compared]]
-        )
+        difference[compared], outside[compared] = differences(together, value[compared], value[reference[compared]])
         importance = difference + difference[low] * (reference == low)
         importance[[high, low]] = difference[[high, low]]
         importance -= importance.mean()

@@ -64,7 +64,7 @@ class SlalomAnchor:
         counts = rng.integers(least, largest + 1, size=budget - sum(map(len, rows)))
         keep = np.vstack([*rows, masks.delete_counts(n, counts, rng)])
         outputs = classifier.masked_log_odds(sample, keep)
-        moves = largest if classifier.removal == "delete" else 0
+        moves = largest if classifier.removal.closes_gaps else 0
         surrogate, fit = fit_shifted(parts, keep, outputs, moves, singles=singles)
         report = {**fit.diagnostics(), "features": len(parts), "anchor": list(fit.anchor or ()), "singles": singles}
         plain = SlalomSurrogate(surrogate.value, surrogate.importance, surrogate.anchor)
@@ -81,8 +81,13 @@ def fit_anchored(design: Design, keep: Bools, outputs: Floats, effect: float, to
     n = keep.shape[1]
     weights = 1 / np.maximum(n - keep.sum(axis=1) - 1.0, 1.0)
     return fit_slalom(
-        design, outputs, weights=weights * len(weights) / weights.sum(), anchor=True,
-        prior_value=(n + 1) ** 2 * effect, prior_importance=1.0, tol=tol,
+        design,
+        outputs,
+        weights=weights * len(weights) / weights.sum(),
+        anchor=True,
+        prior_value=(n + 1) ** 2 * effect,
+        prior_importance=1.0,
+        tol=tol,
     )
 
 

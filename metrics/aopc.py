@@ -74,14 +74,14 @@ class Curve:
         return np.clip(counts, 1, n if empty_allowed else max(1, n - 1))
 
 
-@metric("insertion", version=1, needs={"queries"}, direction="lower", unit="probability", headline="@primary")
+@metric("insertion", version=1, order=20, needs={"queries"}, direction="lower", unit="probability", headline="@primary")
 class Insertion(Curve):
     """Probability lost when only the top-ranked tokens are kept (sufficiency): lower is better."""
 
     deletes = False
 
 
-@metric("deletion", version=1, needs={"queries"}, direction="higher", unit="probability", headline="@primary")
+@metric("deletion", version=1, order=30, needs={"queries"}, direction="higher", unit="probability", headline="@primary")
 class Deletion(Curve):
     """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better."""
 

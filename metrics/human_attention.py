@@ -45,14 +45,14 @@ class MarkDetection:
 
 
 @metric(
-    "human-attention-auroc", version=1, needs={"marks"}, direction="higher", unit="area", headline="@primary"
+    "human-attention-auroc", version=1, order=50, needs={"marks"}, direction="higher", unit="area", headline="@primary"
 )
 class HumanAttentionAuroc(MarkDetection):
     """Area under the ROC curve of scores against human marks: 0.5 is chance."""
 
 
 @metric(
-    "human-attention-auprc", version=1, needs={"marks"}, direction="higher", unit="area", headline="@primary"
+    "human-attention-auprc", version=1, order=60, needs={"marks"}, direction="higher", unit="area", headline="@primary"
 )
 class HumanAttentionAuprc(MarkDetection):
     """Average precision of scores against human marks: the share of marked tokens is chance."""

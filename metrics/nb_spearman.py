@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 ALPHA = {"bench": 40.0, "paper": 20.0}
 
 
-@metric("nb-spearman", version=1, needs={"train"}, direction="higher", unit="correlation", headline="@primary")
+@metric(
+    "nb-spearman", version=1, order=40, needs={"train"}, direction="higher", unit="correlation", headline="@primary"
+)
 class NaiveBayesSpearman:
     """Spearman correlation of scores with Naive Bayes weights over the distinct tokens that have a weight.
 

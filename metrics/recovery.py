@@ -24,7 +24,13 @@ PARAMETERS = {"linear": ("weight",), "slalom": ("value", "importance")}
 
 
 @metric(
-    "recovery", version=1, needs={"truth", "surrogate"}, direction="lower", unit="squared log-odds", headline="logit"
+    "recovery",
+    version=1,
+    order=70,
+    needs={"truth", "surrogate"},
+    direction="lower",
+    unit="squared log-odds",
+    headline="logit",
 )
 class Recovery:
     """Mean squared error against the true law, in logit space and in parameter space.
@@ -66,9 +72,7 @@ def true_law(truth: Mapping[str, Any], words: list[str], target: int) -> LinearS
     return SlalomSurrogate(effects, [tables[1][word] for word in words])
 
 
-def parameter_errors(
-    surrogate: Surrogate, law: LinearSurrogate | SlalomSurrogate, ids: Ints
-) -> dict[str, float | str]:
+def parameter_errors(surrogate: Surrogate, law: LinearSurrogate | SlalomSurrogate, ids: Ints) -> dict[str, float | str]:
     """Errors in the parameters that surrogate and law have in common, per distinct token."""
     if isinstance(law, LinearSurrogate):
         if not isinstance(surrogate, LinearSurrogate):

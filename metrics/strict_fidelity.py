@@ -21,7 +21,12 @@ MASKS = {"bench": 20, "paper": 100}
 
 
 @metric(
-    "strict-fidelity", version=1, needs={"queries", "surrogate"}, direction="lower", unit="squared log-odds",
+    "strict-fidelity",
+    version=1,
+    order=10,
+    needs={"queries", "surrogate"},
+    direction="lower",
+    unit="squared log-odds",
     headline="mean",
 )
 class StrictFidelity:

@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 
 
 @metric(
-    "surrogate-fit", version=1, needs={"queries", "truth", "train"}, direction="lower", unit="squared log-odds",
-    headline="slalom", level="model",
+    "surrogate-fit",
+    version=1,
+    order=80,
+    needs={"queries", "truth", "train"},
+    direction="lower",
+    unit="squared log-odds",
+    headline="slalom",
+    level="model",
 )
 class SurrogateFitError:
     """Squared error, on this text, of a linear model, a GAM and a SLALOM fitted to the model's outputs elsewhere.

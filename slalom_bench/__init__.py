@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slalom_bench.core.types import Example, Explanation, Sample, Score
-from slalom_bench.registry import explainer, metric, model, task
-from slalom_bench.surrogates.linear import LinearSurrogate
-from slalom_bench.surrogates.slalom import SlalomSurrogate
+# In a checkout tasks/, explainers/ and metrics/ stand beside this folder; installed, they are inside it.
+_ROOT = Path(__file__).resolve().parent.parent
+if not (_ROOT / "slalom_bench" / "explainers").exists() and (_ROOT / "explainers" / "__init__.py").is_file():
+    __path__.append(str(_ROOT))
+
+from slalom_bench.core.types import Example, Explanation, Sample, Score  # noqa: E402
+from slalom_bench.core.version import VERSION as __version__  # noqa: E402
+from slalom_bench.registry import explainer, metric, model, removal, surrogate, task  # noqa: E402
+from slalom_bench.surrogates.linear import LinearSurrogate  # noqa: E402
+from slalom_bench.surrogates.slalom import SlalomSurrogate  # noqa: E402
 
 if TYPE_CHECKING:
     from slalom_bench.api import run
@@ -17,14 +24,32 @@ if TYPE_CHECKING:
     from slalom_bench.handle.classifier import Classifier
     from slalom_bench.showing.explaining import explain
 
-__version__ = "0.1.0"
 __all__ = [
-    "Classifier", "Example", "Explanation", "LinearSurrogate", "Sample", "Score", "SlalomSurrogate",
-    "check", "explain", "explainer", "metric", "model", "run", "task", "wrap",
+    "Classifier",
+    "Example",
+    "Explanation",
+    "LinearSurrogate",
+    "Sample",
+    "Score",
+    "SlalomSurrogate",
+    "__version__",
+    "check",
+    "explain",
+    "explainer",
+    "metric",
+    "model",
+    "removal",
+    "run",
+    "surrogate",
+    "task",
+    "wrap",
 ]
 
 _LAZY = {
-    "Classifier": "classifier", "check": "contract", "explain": "showing.explaining", "run": "api",
+    "Classifier": "handle.classifier",
+    "check": "contract",
+    "explain": "showing.explaining",
+    "run": "api",
     "wrap": "backends.callable_backend",
 }
 

@@ -33,12 +33,19 @@ def build_suite(
 ) -> Suite:
     """A named suite with overrides, or one made of a task: then every explainer and supported metric is run."""
     from slalom_bench import registry
-    from slalom_bench.suites import load_suite
+    from slalom_bench.run.suite import load_suite
 
     given: dict[str, Any] = {
-        "tasks": tuple(task) or None, "models": tuple(model) or None, "explainers": tuple(explainer) or None,
-        "metrics": tuple(metric) or None, "budgets": tuple(budget) or None, "samples": samples,
-        "seeds": tuple(seed) or None, "protocol": protocol, "removal": removal, "max_tokens": max_tokens,
+        "tasks": tuple(task) or None,
+        "models": tuple(model) or None,
+        "explainers": tuple(explainer) or None,
+        "metrics": tuple(metric) or None,
+        "budgets": tuple(budget) or None,
+        "samples": samples,
+        "seeds": tuple(seed) or None,
+        "protocol": protocol,
+        "removal": removal,
+        "max_tokens": max_tokens,
     }
     given = {key: value for key, value in given.items() if value is not None}
     if suite is not None:
@@ -79,6 +86,4 @@ def run(
     folder = None if data_dir is None else Path(data_dir)
     options = ModelOptions(device=device, dtype=dtype, data_dir=folder, **(model_options or {}))
     path = Path("runs") / spec.name if out is None else Path(out)
-    return run_suite(
-        spec, path, options, mode=mode, token_budget=token_budget, reporter=reporter, command=command
-    )
+    return run_suite(spec, path, options, mode=mode, token_budget=token_budget, reporter=reporter, command=command)

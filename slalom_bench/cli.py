@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from slalom_bench import __version__
 from slalom_bench.commands.agreement import agreement_command
 from slalom_bench.commands.check import check_command
 from slalom_bench.commands.compare import compare_command
@@ -25,6 +24,7 @@ from slalom_bench.commands.score import score_command
 from slalom_bench.commands.submit import submit_command
 from slalom_bench.commands.train import train_command
 from slalom_bench.commands.verify import verify_command
+from slalom_bench.core.version import VERSION
 from slalom_bench.errors import SlalomBenchError
 
 app = typer.Typer(
@@ -36,9 +36,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 COMMANDS = (
-    run_command, list_command, explain_command, check_command, new_command, data_command, train_command, score_command,
-    profile_command, agreement_command, report_command, submit_command, verify_command, leaderboard_command,
-    compare_command, export_command,
+    run_command,
+    list_command,
+    explain_command,
+    check_command,
+    new_command,
+    data_command,
+    train_command,
+    score_command,
+    profile_command,
+    agreement_command,
+    report_command,
+    submit_command,
+    verify_command,
+    leaderboard_command,
+    compare_command,
+    export_command,
 )
 for function in COMMANDS:
     app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
@@ -46,7 +59,7 @@ for function in COMMANDS:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"slalom-bench {__version__}")
+        typer.echo(f"slalom-bench {VERSION}")
         raise typer.Exit
 
 

@@ -62,7 +62,9 @@ class Entry(Generic[T]):
         if argument is not None:
             if self.argument is None:
                 takes = ", ".join(f"{name}=..." for name in self.parameters) or "no parameters"
-                raise InvalidInput(f"{self.kind} {self.name} takes no argument {argument!r} after the colon, but {takes}")
+                raise InvalidInput(
+                    f"{self.kind} {self.name} takes no argument {argument!r} after the colon, but {takes}"
+                )
             if self.argument in given:
                 raise InvalidInput(f"{self.kind} {self.name}: {self.argument} is given twice")
             given[self.argument] = argument
@@ -148,6 +150,11 @@ class SurrogateEntry(Entry[Surrogate]):
     """A registered surrogate, by its `kind` in stored explanations."""
 
     kind = "surrogate"
+
+    def from_dict(self, data: Mapping[str, Any]) -> Surrogate:
+        """The surrogate that was stored as this."""
+        cls: type[Surrogate] = self.factory  # type: ignore[assignment]
+        return cls.from_dict(data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,9 +402,7 @@ def model(
         stand_in: the embedded model that takes its place where it cannot be had.
         argument: the parameter that `name:argument` fills, if the model takes one.
     """
-    return models.register(
-        name, version=version, family=family, tier=tier, stand_in=stand_in, argument=argument
-    )
+    return models.register(name, version=version, family=family, tier=tier, stand_in=stand_in, argument=argument)
 
 
 def explainer(
@@ -435,7 +440,7 @@ def metric(
     Args:
         name: lower-case letters, digits, dots and dashes.
         version: goes up with every change that can change a number.
-        needs: out of queries, surrogate, and what a task may give: marks, train, truth, natural.
+        needs: out of queries, surrogate, and what a task may give: marks, train, truth.
         direction: whether higher or lower is better.
         unit: of its values, in words.
         headline: the value that tables rank; `@primary` for that of an explanation's primary score.

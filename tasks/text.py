@@ -20,9 +20,7 @@ MOST_CLASSES = 1000
 @task(
     "text",
     version=1,
-    metrics=(
-        "strict-fidelity", "insertion", "deletion", "nb-spearman", "human-attention-auroc", "human-attention-auprc",
-    ),
+    argument="file",
     source="your own CSV, JSONL or parquet file: --task text:FILE",
     licence="that of your file",
     citation="none",

@@ -26,7 +26,6 @@ ANSWERS = {"yes": 1, "no": 0}
 @task(
     "yelp",
     version=1,
-    metrics=("strict-fidelity", "insertion", "deletion", "nb-spearman"),
     source="Yelp review polarity: a directory or the hub (fancyzhx/yelp_polarity)",
     licence="Yelp dataset terms, research use",
     citation="Zhang, Zhao and LeCun 2015, Character-level Convolutional Networks for Text Classification, NeurIPS",
@@ -126,9 +125,7 @@ class _Review:
 @task(
     "yelp-hat",
     version=1,
-    metrics=(
-        "strict-fidelity", "insertion", "deletion", "nb-spearman", "human-attention-auroc", "human-attention-auprc",
-    ),
+    training={"layers": 6},
     source="Yelp-HAT: the authors' public CSV files in a directory (yelp_hat/*.csv)",
     licence="review texts under the Yelp dataset terms, research use; cite Sen et al. 2020",
     citation="Sen et al. 2020, Human Attention Maps for Text Classification, ACL",
@@ -163,7 +160,8 @@ class YelpHat:
         hashed = sorted((text_hash(text), text) for text in reviews)
         evaluation = tuple(
             Example(digest[:16], text, reviews[text].label, reviews[text].consensus(self.consensus))
-            for digest, text in hashed if reviews[text].maps
+            for digest, text in hashed
+            if reviews[text].maps
         )
         if not evaluation:
             raise InvalidInput(f"yelp-hat: no review of {found.name} has an annotator who agrees with its label")
@@ -190,10 +188,15 @@ class YelpHat:
 
     def _read(self, data_dir: Path | None) -> Found:
         files = self._files(data_dir)
-        return Found(_hat_name(files), {
-            path.name: [{**row, "where": f"{path.name}: row {n}"} for n, row in enumerate(read_rows(path, COLUMNS), 1)]
-            for path in files
-        })
+        return Found(
+            _hat_name(files),
+            {
+                path.name: [
+                    {**row, "where": f"{path.name}: row {n}"} for n, row in enumerate(read_rows(path, COLUMNS), 1)
+                ]
+                for path in files
+            },
+        )
 
 
 def subset_of(file_name: str) -> str:
@@ -239,7 +242,7 @@ def _reviews(rows: Iterable[Row]) -> tuple[dict[str, _Review], str]:
 def _difference(spans: list[str], words: list[str]) -> str:
     """Where spans and words part, for an error that can be acted on."""
     at = next((i for i, (a, b) in enumerate(zip(spans, words, strict=False)) if a != b), min(len(spans), len(words)))
-    return f"{len(spans)} spans for {len(words)} words; at word {at + 1}: {spans[at:at + 3]} against {words[at:at + 3]}"
+    return f"{len(spans)} spans for {len(words)} words; at word {at + 1}: {spans[at : at + 3]} against {words[at : at + 3]}"
 
 
 def _training(data_dir: Path | None, hat: set[str]) -> tuple[tuple[Example, ...], str]:

@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from slalom_bench import registry
+from slalom_bench.backends.closed_forms import slalom_transformer
+from slalom_bench.core.references import Ref
+from slalom_bench.core.types import DataSource, Example, TaskData
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.run.plan import Subject, make_plan
+from slalom_bench.run.progress import Reporter
+from slalom_bench.run.runner import Runner
+from slalom_bench.run.store import RunStore
+from slalom_bench.run.suite import make_suite
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,3 +55,89 @@ def data_dir() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("SLALOM_BENCH_DATA names no data directory")
     return Path(folder)
+
+
+@pytest.fixture
+def scratch() -> Iterator[None]:
+    """Registrations made in a test vanish with it."""
+    with ExitStack() as stack:
+        for kind in registry.KINDS.values():
+            stack.enter_context(kind.scratch())
+        yield
+
+
+NASTY = "<img src=x onerror=alert(1)>"
+VALUE = {"good": 1.0, "bad": -1.0, "film": 0.1, "the": 0.0, "very": 0.3, "plot": -0.4}
+IMPORTANCE = {"good": 1.0, "bad": 1.2, "film": -0.5, "the": -1.0, "very": -0.7, "plot": 0.3}
+TEXTS = (
+    f"the very good film {NASTY} plot",
+    "the bad film and plot",
+    "good good bad very the film",
+    "very bad plot",
+    "good plot the film very very bad",
+    "the film",
+    "bad bad film good",
+    "plot plot good very",
+    "bad",
+)
+EXPLAINERS = ("leave-one-out", "linear-deletion", "zero", "random", "slalom-fidel")
+
+
+class Lab:
+    """Makes runs."""
+
+    def subject(self, model: str = "slalom-transformer", *, samples: int = 9, shift: float = 0.0) -> Subject:
+        every = tuple(Example(f"s{i}", text, label=i % 2) for i, text in enumerate(TEXTS))
+        source = DataSource("generated", "test", "c" * 64)
+        data = TaskData("synthetic-slalom", source, ("neg", "pos"), every, every)
+        backend = slalom_transformer({**VALUE, "good": 1.0 + shift}, IMPORTANCE)
+        return Subject(Ref.parse("synthetic-slalom"), data, model, Classifier(backend), every[:samples])
+
+    def run(self, path: Path, *subjects: Subject, **values) -> Path:
+        defaults = {
+            "name": "test",
+            "tasks": ("synthetic-slalom",),
+            "models": ("slalom-transformer",),
+            "budgets": (30, 60),
+            "explainers": EXPLAINERS,
+            "metrics": ("strict-fidelity:largest=2", "deletion"),
+        }
+        spec = make_suite(**(defaults | values))
+        with RunStore(path).locked() as store:
+            plan = make_plan(spec, list(subjects) or [self.subject()], [])
+            runner = Runner(spec, plan, store, "resume", Reporter(show=False))
+            runner.run(["slalom-bench", "run", "--out", "/home/me/x"])
+        return path
+
+
+@pytest.fixture(scope="session")
+def lab() -> Lab:
+    return Lab()
+
+
+@pytest.fixture(scope="session")
+def finished(lab, tmp_path_factory) -> Path:
+    """A run with a full model and an embedded one; not to be changed."""
+    return lab.run(tmp_path_factory.mktemp("runs") / "finished", lab.subject(), lab.subject("mini-slalom", shift=0.2))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium of the system, driven by Playwright."""
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no Chromium is installed")
+    flags = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]
+    with sync.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=os.fspath(program), args=flags)
+        yield opened
+        opened.close()

@@ -11,20 +11,18 @@ from slalom_bench import registry
 from slalom_bench.errors import InvalidInput, NameCollision, UnknownName
 
 
-@pytest.fixture
-def scratch(monkeypatch):
-    """Registrations made in a test vanish with it."""
-    registry.explainers.names()
-    monkeypatch.setattr(registry, "_entries", {kind: dict(found) for kind, found in registry._entries.items()})
-    monkeypatch.setattr(registry, "_loaded", set(registry._loaded))
-
-
 def test_every_kind_has_its_in_repository_entries():
     for kind, expected in {
-        "explainer": "slalom-fidel", "metric": "strict-fidelity", "task": "imdb", "model": "mini-bert", "suite": "smoke"
+        "explainer": "slalom-fidel",
+        "metric": "strict-fidelity",
+        "task": "imdb",
+        "model": "mini-bert",
+        "suite": "smoke",
+        "surrogate": "slalom",
+        "removal": "delete",
     }.items():
-        assert expected in registry.names(kind)
-        entry = registry.get(kind, expected)
+        assert expected in registry.KINDS[kind].names()
+        entry = registry.KINDS[kind].get(expected)
         assert entry.version >= 1
         assert entry.summary
 
@@ -40,6 +38,8 @@ def test_collisions_name_both_origins(scratch):
     class Mine:
         """Another lime."""
 
+        def explain(self, classifier, sample, budget, rng): ...
+
     with pytest.raises(NameCollision, match=r"slalom_bench.explainers.lime:.*Mine"):
         registry.explainer("lime", version=1, needs=(), stochastic=False, family="additive")(Mine)
 
@@ -49,9 +49,12 @@ def test_names_and_parameters_are_checked(scratch):
         def __init__(self, alpha: float = 1.0) -> None:
             self.alpha = alpha
 
+        def explain(self, classifier, sample, budget, rng): ...
+
+    declared = {"version": 1, "needs": {"queries"}, "stochastic": False, "family": "additive"}
     with pytest.raises(InvalidInput, match=r"'My Method'"):
-        registry.explainers.register("My Method", version=1)(Mine)
-    registry.explainers.register("mine", version=1)(Mine)
+        registry.explainer("My Method", **declared)(Mine)
+    registry.explainer("mine", **declared)(Mine)
     assert registry.explainers.get("mine").build({"alpha": 2.0}).alpha == 2.0
     with pytest.raises(InvalidInput, match="no parameter 'beta'; it takes: alpha"):
         registry.explainers.get("mine").build({"beta": 2.0})
@@ -61,7 +64,7 @@ def test_other_packages_register_through_entry_points(tmp_path):
     (tmp_path / "outside.py").write_text(
         "from slalom_bench import explainer\n"
         "@explainer('outside', version=3, needs={'queries'}, stochastic=False, family='additive')\n"
-        "class Outside:\n    '''From another package.'''\n"
+        "class Outside:\n    '''From another package.'''\n    def explain(self, classifier, sample, budget, rng): ...\n"
     )
     info = tmp_path / "outside-1.0.dist-info"
     info.mkdir()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom_bench import registry
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.tokens import HFTokens, Tokens
@@ -125,8 +126,15 @@ class CallableBackend:
     max_length: int | None = None
 
     def __init__(
-        self, function: Callable[[Any], Any], tokens: Tokens, *, class_names: Sequence[str], output: str, takes: str,
-        name: str, identity: str | None,
+        self,
+        function: Callable[[Any], Any],
+        tokens: Tokens,
+        *,
+        class_names: Sequence[str],
+        output: str,
+        takes: str,
+        name: str,
+        identity: str | None,
     ) -> None:
         if output not in OUTPUTS:
             raise InvalidInput(f"unknown output {output!r}; one of {', '.join(OUTPUTS)}")
@@ -170,9 +178,16 @@ class CallableBackend:
 
 
 def wrap(
-    fn: Callable[[Any], Any], tokenizer: Any = None, *, class_names: Sequence[str] = ("negative", "positive"),
-    output: str = "log_odds", takes: str = "text", name: str = "callable", identity: str | None = None,
-    removal: str = "delete", token_budget: int | None = None,
+    fn: Callable[[Any], Any],
+    tokenizer: Any = None,
+    *,
+    class_names: Sequence[str] = ("negative", "positive"),
+    output: str = "log_odds",
+    takes: str = "text",
+    name: str = "callable",
+    identity: str | None = None,
+    removal: str = "delete",
+    token_budget: int | None = None,
 ) -> Classifier:
     """A Python callable as a classifier that every query-based explainer and metric can use.
 
@@ -195,4 +210,4 @@ def wrap(
     backend = CallableBackend(
         fn, tokens, class_names=class_names, output=output, takes=takes, name=name, identity=identity
     )
-    return Classifier(backend, token_budget=token_budget, removal=removal)
+    return Classifier(backend, token_budget=token_budget, removal=registry.removals.build(removal))

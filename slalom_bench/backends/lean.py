@@ -219,7 +219,15 @@ class LeanForward:
         return gathered if bias is None else gathered + bias
 
     def _attend(
-        self, runs: Runs, kept: Bools | None, q: Tensor, k: Tensor, v: Tensor, scale: float, heads: int, alone: int = 0,
+        self,
+        runs: Runs,
+        kept: Bools | None,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        scale: float,
+        heads: int,
+        alone: int = 0,
     ) -> Tensor:
         """Attention inside each sequence, equal lengths together.
 

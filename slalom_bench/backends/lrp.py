@@ -28,7 +28,9 @@ RULES = {"attn": (0.25, 0.5), "cp": (0.0, 1.0)}
 """What the gradients of queries and keys, and of values, are multiplied by."""
 
 EMBEDDING_SUM = {
-    "bert": "embeddings.LayerNorm", "distilbert": "embeddings.LayerNorm", "gpt2": "drop",
+    "bert": "embeddings.LayerNorm",
+    "distilbert": "embeddings.LayerNorm",
+    "gpt2": "drop",
     "roberta": "embeddings.LayerNorm",
 }
 """By supported architecture, the module that is given the sum of word, position and type embeddings."""

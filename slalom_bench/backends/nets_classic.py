@@ -127,8 +127,16 @@ class AttentionNet(nn.Module):
     """
 
     def __init__(
-        self, vocabulary: int, *, outputs: int = 1, layers: int = 1, width: int = 128, heads: int = 6, d_att: int = 64,
-        d_out: int = 64, t_max: int = 256,
+        self,
+        vocabulary: int,
+        *,
+        outputs: int = 1,
+        layers: int = 1,
+        width: int = 128,
+        heads: int = 6,
+        d_att: int = 64,
+        d_out: int = 64,
+        t_max: int = 256,
     ) -> None:
         super().__init__()
         self.words = nn.Embedding(vocabulary, width)

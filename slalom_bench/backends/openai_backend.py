@@ -78,8 +78,16 @@ class OpenAIBackend(CallableBackend):
     """Texts of one call; `concurrency` of them are under way at a time."""
 
     def __init__(
-        self, model: str, class_names: Sequence[str], *, base_url: str | None, cache: Path,
-        max_requests: int | None = None, concurrency: int = 8, timeout: float = 60.0, attempts: int = 6,
+        self,
+        model: str,
+        class_names: Sequence[str],
+        *,
+        base_url: str | None,
+        cache: Path,
+        max_requests: int | None = None,
+        concurrency: int = 8,
+        timeout: float = 60.0,
+        attempts: int = 6,
         first_wait: float = 1.0,
     ) -> None:
         if not model:
@@ -89,13 +97,21 @@ class OpenAIBackend(CallableBackend):
         address = checked_endpoint(base_url)
         self.labels = label_words(class_names)
         super().__init__(
-            self.log_probabilities, HashedWords(PUNCTUATION), class_names=class_names, output="logits", takes="text",
-            name=f"openai:{model}", identity=f"{address} {model} template {TEMPLATE_VERSION} {self.labels} top {TOP}",
+            self.log_probabilities,
+            HashedWords(PUNCTUATION),
+            class_names=class_names,
+            output="logits",
+            takes="text",
+            name=f"openai:{model}",
+            identity=f"{address} {model} template {TEMPLATE_VERSION} {self.labels} top {TOP}",
         )
         self.endpoint = Endpoint(
-            address, cache / "openai" / hashlib.sha256(f"{address} {model}".encode()).hexdigest()[:16],
+            address,
+            cache / "openai" / hashlib.sha256(f"{address} {model}".encode()).hexdigest()[:16],
             max_requests=MAX_REQUESTS if max_requests is None else max_requests,
-            timeout=timeout, attempts=attempts, first_wait=first_wait,
+            timeout=timeout,
+            attempts=attempts,
+            first_wait=first_wait,
         )
         self.model = model
         self.concurrency = concurrency
@@ -105,8 +121,12 @@ class OpenAIBackend(CallableBackend):
 
     def payload(self, text: str) -> dict[str, Any]:
         return {
-            "model": self.model, "messages": messages(text, self.class_names, self.labels), "max_tokens": 1,
-            "temperature": 0, "logprobs": True, "top_logprobs": TOP,
+            "model": self.model,
+            "messages": messages(text, self.class_names, self.labels),
+            "max_tokens": 1,
+            "temperature": 0,
+            "logprobs": True,
+            "top_logprobs": TOP,
         }
 
     def log_probabilities(self, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -130,7 +150,8 @@ class OpenAIBackend(CallableBackend):
             warnings.warn(
                 f"{self.name}: the label word {missing[0][0]!r} is not among the {TOP} listed tokens; it gets the "
                 "smallest listed log-probability, so the log-odds are too small in size. report() counts such answers",
-                LabelMissing, stacklevel=5,
+                LabelMissing,
+                stacklevel=5,
             )
         self.floored += len(missing)
 
@@ -145,6 +166,8 @@ class OpenAIBackend(CallableBackend):
         lengths = [sum(len(message["content"]) for message in self.payload(text)["messages"]) for text in texts]
         prompt = math.ceil(queries * float(np.mean(lengths)) / 4)
         return {
-            "requests": queries, "prompt_tokens": prompt, "completion_tokens": queries,
+            "requests": queries,
+            "prompt_tokens": prompt,
+            "completion_tokens": queries,
             "max_requests": self.endpoint.max_requests,
         }

@@ -19,8 +19,14 @@ def word_tokens(size: int = 60, *, specials: bool = True) -> WordTokens:
 
 
 def random_backend(
-    architecture: str = "bert", *, seed: int = 0, classes: int = 2, width: int = 32, layers: int = 2,
-    vocabulary: int = 60, scale: float = 8.0,
+    architecture: str = "bert",
+    *,
+    seed: int = 0,
+    classes: int = 2,
+    width: int = 32,
+    layers: int = 2,
+    vocabulary: int = 60,
+    scale: float = 8.0,
 ) -> HFBackend:
     """A randomly initialised sequence classifier; `scale` enlarges the weights so that tokens matter (but Mamba's).
 
@@ -36,8 +42,12 @@ def random_backend(
         module: Any
         if architecture == "bert":
             config: Any = hf.BertConfig(
-                hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=2 * width,
-                max_position_embeddings=514, **shared,
+                hidden_size=width,
+                num_hidden_layers=layers,
+                num_attention_heads=4,
+                intermediate_size=2 * width,
+                max_position_embeddings=514,
+                **shared,
             )
             module = hf.BertForSequenceClassification(config)
         elif architecture == "distilbert":

@@ -97,7 +97,13 @@ class TorchBackend:
     pads = True
 
     def __init__(
-        self, module: nn.Module, tokens: Tokens, *, name: str, class_names: Sequence[str], max_length: int | None,
+        self,
+        module: nn.Module,
+        tokens: Tokens,
+        *,
+        name: str,
+        class_names: Sequence[str],
+        max_length: int | None,
     ) -> None:
         if module.training:
             raise InvalidInput(f"model {name} is in training mode; call .eval() before wrapping it")

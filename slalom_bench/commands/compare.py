@@ -36,11 +36,17 @@ def compare_command(
 
     found = compare_runs(run_a, run_b)
     if as_json:
-        typer.echo(json.dumps({
-            "changes": [change.to_dict() for change in found.changes], "only_a": list(found.only_a),
-            "only_b": list(found.only_b), "too_few_samples": found.too_few,
-            "provenance": [dict(zip(("what", "a", "b"), change, strict=True)) for change in found.provenance],
-        }))
+        typer.echo(
+            json.dumps(
+                {
+                    "changes": [change.to_dict() for change in found.changes],
+                    "only_a": list(found.only_a),
+                    "only_b": list(found.only_b),
+                    "too_few_samples": found.too_few,
+                    "provenance": [dict(zip(("what", "a", "b"), change, strict=True)) for change in found.provenance],
+                }
+            )
+        )
     else:
         show(found)
     if fail_on_regression and found.worse:

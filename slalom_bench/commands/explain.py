@@ -60,8 +60,16 @@ def explain_command(
         device=device, data_dir=data_dir, allow_training=train, base_url=base_url, max_requests=max_requests
     )
     explained = explain(
-        words, model, explainer or [DEFAULT_EXPLAINER], task=task, budget=budget, seed=seed, target=target,
-        max_tokens=max_tokens, removal=removal, options=options,
+        words,
+        model,
+        explainer or [DEFAULT_EXPLAINER],
+        task=task,
+        budget=budget,
+        seed=seed,
+        target=target,
+        max_tokens=max_tokens,
+        removal=removal,
+        options=options,
     )
     if html is not None:
         from slalom_bench.showing.explain_page import page

@@ -35,7 +35,7 @@ def list_command(
         if single not in kinds:
             raise UnknownName("kind", kind, [f"{name}s" for name in kinds])
         kinds = [single]
-    found = {f"{name}s": [entry.describe() for entry in registry.entries(name)] for name in kinds}
+    found = {f"{name}s": [entry.describe() for entry in registry.KINDS[name].entries()] for name in kinds}
     if "models" in found and kind is not None:
         _add_availability(found["models"], data_dir)
     if as_json:
@@ -47,16 +47,16 @@ def list_command(
 
 def _add_availability(rows: list[dict[str, Any]], data_dir: Path | None) -> None:
     """What is here, and what would be downloaded or trained."""
-    from slalom_bench import models
     from slalom_bench.core.options import ModelOptions
+    from slalom_bench.models.loading import model_availability
 
     options = ModelOptions(data_dir=data_dir)
     for row in rows:
-        row["available"] = str(models.availability(row["name"], None, options))
+        row["available"] = str(model_availability(row["name"], None, options))
 
 
 COLUMNS = {
-    "tasks": ("metrics", "source", "licence"),
+    "tasks": ("source", "licence"),
     "models": ("needs", "available"),
     "explainers": ("family", "needs", "stochastic"),
     "metrics": ("direction", "unit", "needs"),

@@ -45,8 +45,14 @@ def profile_command(
     from slalom_bench.run.progress import Reporter
 
     spec = build_suite(
-        suite, task=task or (), model=model or (), explainer=explainer or (), metric=metric or (),
-        budget=numbers("--budget", budget), samples=samples, max_tokens=max_tokens,
+        suite,
+        task=task or (),
+        model=model or (),
+        explainer=explainer or (),
+        metric=metric or (),
+        budget=numbers("--budget", budget),
+        samples=samples,
+        max_tokens=max_tokens,
     )
     path = out or Path("runs") / f"{spec.name}-profile"
     reporter = Reporter()

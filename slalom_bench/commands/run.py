@@ -68,21 +68,39 @@ def run_command(
     from slalom_bench.run.progress import Reporter
 
     spec = build_suite(
-        suite, task=task or (), model=model or (), explainer=explainer or (), metric=metric or (),
-        budget=numbers("--budget", budget), samples=samples, seed=numbers("--seed", seed), protocol=protocol,
-        removal=removal, max_tokens=max_tokens, scale=scale,
+        suite,
+        task=task or (),
+        model=model or (),
+        explainer=explainer or (),
+        metric=metric or (),
+        budget=numbers("--budget", budget),
+        samples=samples,
+        seed=numbers("--seed", seed),
+        protocol=protocol,
+        removal=removal,
+        max_tokens=max_tokens,
+        scale=scale,
     )
     reporter = Reporter(show=True)
     more: dict[str, Any] = {
-        "allow_training": train and not dry_run, "base_url": base_url, "max_requests": max_requests,
+        "allow_training": train and not dry_run,
+        "base_url": base_url,
+        "max_requests": max_requests,
         "device_map": device_map,
     }
     if dry_run:
         show_plan(spec, ModelOptions(device=device, dtype=dtype, data_dir=data_dir, **more), reporter, as_json)
         return
     result = run(
-        spec, out=out, mode=mode, device=device, dtype=dtype, token_budget=token_budget, data_dir=data_dir,
-        reporter=reporter, model_options=more,
+        spec,
+        out=out,
+        mode=mode,
+        device=device,
+        dtype=dtype,
+        token_budget=token_budget,
+        data_dir=data_dir,
+        reporter=reporter,
+        model_options=more,
     )
     finish(result, reporter, as_json)
 

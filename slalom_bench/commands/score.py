@@ -44,7 +44,12 @@ def score_command(
     from slalom_bench.run.progress import Reporter
 
     suite = build_suite(
-        task=[task], model=[model], explainer=["zero"], metric=metric or (), samples=samples, seed=[seed],
+        task=[task],
+        model=[model],
+        explainer=["zero"],
+        metric=metric or (),
+        samples=samples,
+        seed=[seed],
         max_tokens=max_tokens,
     )
     options, reporter = ModelOptions(device=device, data_dir=data_dir), Reporter()

@@ -42,8 +42,12 @@ def train_command(
 
     wanted, ref = Ref.parse(task), Ref.parse(model)
     given: dict[str, Any] = {
-        "layers": layers, "epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size,
-        "max_tokens": max_tokens, "seed": seed,
+        "layers": layers,
+        "epochs": epochs,
+        "learning_rate": learning_rate,
+        "batch_size": batch_size,
+        "max_tokens": max_tokens,
+        "seed": seed,
     }
     params = {**ref.params, **{key: value for key, value in given.items() if value is not None}}
     entry = registry.models.get(ref.name)

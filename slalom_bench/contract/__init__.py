@@ -85,7 +85,7 @@ def subject_of(explainer: Any) -> Subject:
 
 
 def _describe(factory: Any, instance: Any) -> Subject:
-    entry = next((e for e in registry.explainers.entries() if e.factory is factory), None)
+    entry = registry.explainers.of(factory)
     problem = ""
     is_default = instance is None
     if instance is None:
@@ -94,15 +94,21 @@ def _describe(factory: Any, instance: Any) -> Subject:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
     if entry is not None:
-        declared = {"needs": entry.needs, "version": entry.version, **entry.metadata}
+        declared = entry.describe()
     else:
         keys = ("needs", "stochastic", "family", "version")
         declared = {key: getattr(factory, key) for key in keys if hasattr(factory, key)}
     needs = declared.get("needs")
     return Subject(
-        entry.name if entry else factory.__name__, factory, instance, is_default, problem,
+        entry.name if entry else factory.__name__,
+        factory,
+        instance,
+        is_default,
+        problem,
         needs=None if needs is None else frozenset(needs),
-        stochastic=declared.get("stochastic"), family=declared.get("family"), version=declared.get("version"),
+        stochastic=declared.get("stochastic"),
+        family=declared.get("family"),
+        version=declared.get("version"),
     )
 
 

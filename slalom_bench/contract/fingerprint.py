@@ -10,7 +10,11 @@ from torch import nn
 from slalom_bench.backends.torch_backend import weights_hash
 
 HOOKS = (
-    "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_state_dict_hooks",
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_state_dict_hooks",
     "_load_state_dict_pre_hooks",
 )
 FUNCTIONS = ("softmax", "layer_norm", "gelu", "linear", "embedding", "scaled_dot_product_attention", "dropout")

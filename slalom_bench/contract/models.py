@@ -53,8 +53,16 @@ def planted_bert() -> TorchBackend:
     tokens = word_tokens(WORDS)
     width = 32
     config = hf.BertConfig(
-        vocab_size=len(tokens), hidden_size=width, num_hidden_layers=1, num_attention_heads=1, intermediate_size=width,
-        max_position_embeddings=514, num_labels=2, pad_token_id=0, bos_token_id=None, eos_token_id=None,
+        vocab_size=len(tokens),
+        hidden_size=width,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=width,
+        max_position_embeddings=514,
+        num_labels=2,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=None,
     )
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)

@@ -75,7 +75,8 @@ def constructor(subject: Subject) -> str:
     if subject.instance is None:
         raise Violation(f"cannot be built without arguments ({subject.problem})")
     parameters = {
-        name: parameter for name, parameter in inspect.signature(subject.factory).parameters.items()
+        name: parameter
+        for name, parameter in inspect.signature(subject.factory).parameters.items()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
     stored = dict(vars(subject.instance)) if hasattr(subject.instance, "__dict__") else {}

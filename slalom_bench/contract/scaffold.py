@@ -83,19 +83,19 @@ def test_it_finds_the_weights_of_an_additive_model():
     np.testing.assert_allclose(explain_additive(), [2.0, 0.0, -1.0], atol=0.3)
 ''')
 
-INSIDE = Template('''from slalom_bench import registry
+INSIDE = Template("""from slalom_bench import registry
 from slalom_bench.classifier import Classifier
 from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.contract import check
-from slalom_bench.types import Example''')
+from slalom_bench.types import Example""")
 
-OUTSIDE = Template('''from $module import $cls
+OUTSIDE = Template("""from $module import $cls
 from slalom_bench.classifier import Classifier
 from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.contract import check
-from slalom_bench.types import Example''')
+from slalom_bench.types import Example""")
 
-PROJECT = Template('''[build-system]
+PROJECT = Template("""[build-system]
 requires = ["setuptools>=77"]
 build-backend = "setuptools.build_meta"
 
@@ -113,7 +113,7 @@ py-modules = ["$module"]
 
 [tool.pytest.ini_options]
 pythonpath = ["."]
-''')
+""")
 
 
 @dataclass(frozen=True)
@@ -150,13 +150,12 @@ def new_explainer(name: str, directory: Path | None = None) -> Written:
     return Written(tuple(files), steps(name, code, test, entry, directory, len(files) == 3))
 
 
-def steps(
-    name: str, code: Path, test: Path, entry: str, directory: Path | None, has_project: bool
-) -> tuple[str, ...]:
+def steps(name: str, code: Path, test: Path, entry: str, directory: Path | None, has_project: bool) -> tuple[str, ...]:
     if directory is None:
         return (f"slalom-bench check {name}", f"pytest {test}", f'slalom-bench explain "Great fun." --explainer {name}')
     install = (
-        f"pip install -e {directory}" if has_project
+        f"pip install -e {directory}"
+        if has_project
         else f'add to [project.entry-points."slalom_bench.explainers"] in {directory / "pyproject.toml"}: {entry}'
     )
     return (f"slalom-bench check {code}", f"pytest {directory}", install, f"slalom-bench check {name}")

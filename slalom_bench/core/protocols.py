@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from slalom_bench.errors import InvalidInput
 
 if TYPE_CHECKING:
-
     pass
 
 PROTOCOLS = ("bench", "paper")

@@ -5,29 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from slalom_bench import registry
 from slalom_bench.core.types import TaskData
 from slalom_bench.errors import InvalidInput
+from slalom_bench.interfaces import Task
 
 DATA_VARIABLE = "SLALOM_BENCH_DATA"
 
 
-class Task(Protocol):
-    """What the registry builds for a task."""
-
-    def load(self, data_dir: Path | None) -> TaskData: ...
-
-
 def build_task(spec: str, params: Mapping[str, Any] | None = None) -> Task:
     """The task object of a spec: `imdb`, or `text:FILE` where what follows the colon becomes the parameter `file`."""
-    name, colon, rest = spec.partition(":")
-    extra = {"file": rest} if colon else {}
-    if both := extra.keys() & (params or {}).keys():
-        raise InvalidInput(f"task {spec}: {', '.join(both)} is given twice")
-    task: Task = registry.tasks.get(name).build({**(params or {}), **extra})
-    return task
+    name, colon, argument = spec.partition(":")
+    return registry.tasks.get(name).build(params, argument if colon else None)
 
 
 def load_task(spec: str, params: Mapping[str, Any] | None = None, data_dir: Path | None = None) -> TaskData:

@@ -48,7 +48,9 @@ def first_present(task: str, sources: Sequence[Source], remedies: Sequence[str])
         except Absent as absent:
             attempts.append(f"  {source.kind} {source.name}: {absent}")
     raise InvalidInput(
-        f"no data for task {task}. Tried:\n" + "\n".join(attempts) + "\nRemedies:\n"
+        f"no data for task {task}. Tried:\n"
+        + "\n".join(attempts)
+        + "\nRemedies:\n"
         + "\n".join(f"  - {remedy}" for remedy in remedies)
     )
 

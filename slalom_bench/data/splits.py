@@ -68,15 +68,23 @@ def split_texts(
     if split == "hash" or "test" not in rows:
         evaluation = tuple(example for digest, example in train.items() if _held_out(digest))
         training = tuple(example for digest, example in train.items() if not _held_out(digest))
-        return evaluation, training, (
-            f"training texts only, split by a hash of the text into {len(training)} for training and "
-            f"{len(evaluation)} for evaluation; dropped: {repeated} repeated texts"
+        return (
+            evaluation,
+            training,
+            (
+                f"training texts only, split by a hash of the text into {len(training)} for training and "
+                f"{len(evaluation)} for evaluation; dropped: {repeated} repeated texts"
+            ),
         )
     test = distinct(labelled(rows["test"], class_names, f"{task} test"))
     evaluation = tuple(example for digest, example in test.items() if digest not in train)
-    return evaluation, tuple(train.values()), (
-        f"official splits; dropped: {repeated} repeated training texts, {len(rows['test']) - len(test)} repeated "
-        f"test texts, {len(test) - len(evaluation)} test texts that are also training texts"
+    return (
+        evaluation,
+        tuple(train.values()),
+        (
+            f"official splits; dropped: {repeated} repeated training texts, {len(rows['test']) - len(test)} repeated "
+            f"test texts, {len(test) - len(evaluation)} test texts that are also training texts"
+        ),
     )
 
 

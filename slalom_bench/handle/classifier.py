@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_bench.core import removal as removals
+from slalom_bench.core.removal import Delete, Removal
 from slalom_bench.core.sequences import Keys, Ragged, distinct
 from slalom_bench.core.tokens import Tokens, encode
 from slalom_bench.core.types import Bools, Cost, Example, Floats, Ints, Sample
@@ -32,14 +32,12 @@ class Classifier:
     """A backend with batching, a cache, counters, a removal rule and a target class."""
 
     def __init__(
-        self, backend: Backend, *, token_budget: int | None = None, removal: str = "delete", cache: bool = True
+        self, backend: Backend, *, token_budget: int | None = None, removal: Removal | None = None, cache: bool = True
     ) -> None:
-        if removal not in removals.REMOVALS:
-            raise InvalidInput(f"unknown removal rule {removal!r}; one of {', '.join(removals.REMOVALS)}")
         if token_budget is not None and token_budget < 1:
             raise InvalidInput(f"the token budget must be positive, not {token_budget}")
         self.backend = backend
-        self.removal = removal
+        self.removal: Removal = removal or Delete()
         self.target = 1
         self.total = Cost()
         self._budgets: list[tuple[Cost, int | None]] = []
@@ -176,7 +174,7 @@ class Classifier:
         return self.log_odds(self.mask(sample, keep))
 
     def mask(self, sample: Sample, keep: Bools) -> Ragged:
-        return removals.apply_masks(sample.ids, keep, self.removal, self.tokens.mask_id)
+        return self.removal.apply(sample.ids, keep, self.tokens)
 
     def logits(self, sequences: Sequences) -> Floats:
         """Logits (m x classes) in float64, each distinct sequence computed once."""

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from slalom_bench.handle.backend import Differentiable
 
 
-
 class LargestLogit:
     """Logits for the handle whose log-odds are the largest logit of `through`: what published gradients explain.
 

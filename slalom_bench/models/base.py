@@ -178,9 +178,7 @@ class TrainedModel:
         self.save(backend, out)
         shutil.copyfile(directory / "training.json", out / "training.json")
 
-    def _fit(
-        self, task: TaskData, options: ModelOptions, state: Path
-    ) -> tuple[TorchBackend, Recipe, dict[str, Any]]:
+    def _fit(self, task: TaskData, options: ModelOptions, state: Path) -> tuple[TorchBackend, Recipe, dict[str, Any]]:
         import torch
 
         recipe = self.recipe(task.task, bool(task.truth))
@@ -198,7 +196,8 @@ class TrainedModel:
         report = fit(backend, train, validation, recipe, state / "epoch", options.say, by_loss=bool(task.truth))
         record = {
             "validation": {**report.best, "texts": len(validation), "epoch": report.best_epoch + 1},
-            "history": report.history, "seconds": report.seconds,
+            "history": report.history,
+            "seconds": report.seconds,
         }
         return backend, recipe, record
 

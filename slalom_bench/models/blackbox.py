@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from slalom_bench.handle.backend import Backend
 
 
-@model("openai", version=1, family="black box")
+@model("openai", version=1, family="black box", argument="model")
 class OpenAI:
     """`openai:MODEL`: a chat model behind --base-url, by the log-probabilities of its label words."""
 
@@ -29,8 +29,13 @@ class OpenAI:
         from slalom_bench.backends.openai_backend import OpenAIBackend
 
         backend = OpenAIBackend(
-            str(self.model), task.class_names, base_url=options.base_url, cache=cache_root(),
-            max_requests=options.max_requests, concurrency=self.concurrency, timeout=self.timeout,
+            str(self.model),
+            task.class_names,
+            base_url=options.base_url,
+            cache=cache_root(),
+            max_requests=options.max_requests,
+            concurrency=self.concurrency,
+            timeout=self.timeout,
             attempts=self.attempts,
         )
         some = [backend.tokens.encode(example.text)[0] for example in task.evaluation[:50]]

@@ -53,8 +53,10 @@ class Checkpoint:
     def in_cache(self) -> bool:
         from huggingface_hub import try_to_load_from_cache
 
-        found = [try_to_load_from_cache(self.source, name, revision=self.revision)
-                 for name in ("config.json", "model.safetensors")]
+        found = [
+            try_to_load_from_cache(self.source, name, revision=self.revision)
+            for name in ("config.json", "model.safetensors")
+        ]
         return all(isinstance(path, str) for path in found)
 
 

@@ -32,8 +32,13 @@ class Classic(TrainedModel):
     recipe_defaults = Recipe()
 
     def __init__(
-        self, vocabulary: int = 30_000, epochs: int | None = None, learning_rate: float | None = None,
-        batch_size: int | None = None, max_tokens: int | None = None, seed: int = 0,
+        self,
+        vocabulary: int = 30_000,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_tokens: int | None = None,
+        seed: int = 0,
     ) -> None:
         self.vocabulary = vocabulary
         self.epochs = epochs
@@ -122,8 +127,14 @@ class AttentionClassifier(Classic):
     )
 
     def __init__(
-        self, layers: int = 1, vocabulary: int = 30_000, epochs: int | None = None, learning_rate: float | None = None,
-        batch_size: int | None = None, max_tokens: int | None = None, seed: int = 0,
+        self,
+        layers: int = 1,
+        vocabulary: int = 30_000,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_tokens: int | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(vocabulary, epochs, learning_rate, batch_size, max_tokens, seed)
         self.layers = layers
@@ -180,8 +191,13 @@ class FullyConnected(Classic):
     recipe_defaults = Recipe(epochs=20, learning_rate=1e-3, batch_size=20, max_tokens=32)
 
     def __init__(
-        self, hidden: int = 400, epochs: int | None = None, learning_rate: float | None = None,
-        batch_size: int | None = None, max_tokens: int | None = None, seed: int = 0,
+        self,
+        hidden: int = 400,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_tokens: int | None = None,
+        seed: int = 0,
     ) -> None:
         super().__init__(1000, epochs, learning_rate, batch_size, max_tokens, seed)
         self.hidden = hidden

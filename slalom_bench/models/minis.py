@@ -37,7 +37,9 @@ def train_tokenizer(architecture: str, texts: Iterable[str]) -> Any:
         tokenizer.post_processor = processors.ByteLevel(trim_offsets=True)
         tokenizer.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
-            vocab_size=VOCABULARY, special_tokens=["<|endoftext|>"], show_progress=False,
+            vocab_size=VOCABULARY,
+            special_tokens=["<|endoftext|>"],
+            show_progress=False,
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         )
         tokenizer.train_from_iterator(texts, trainer)
@@ -54,11 +56,16 @@ def train_tokenizer(architecture: str, texts: Iterable[str]) -> Any:
     tokenizer.train_from_iterator(texts, pieces)
     tokenizer.model = models.WordPiece(_settled(tokenizer.get_vocab(), specials), unk_token="[UNK]")
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
     )
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
         mask_token="[MASK]",
     )
 
@@ -74,13 +81,25 @@ class Mini(Checkpointed):
     architecture = ""
     ships_weights = True
     recipe_defaults = Recipe(
-        epochs=4, learning_rate=1e-3, batch_size=32, max_tokens=256, token_drop=0.3, window=0.5, long_share=0.15,
+        epochs=4,
+        learning_rate=1e-3,
+        batch_size=32,
+        max_tokens=256,
+        token_drop=0.3,
+        window=0.5,
+        long_share=0.15,
         short_epochs=2,
     )
 
     def __init__(
-        self, weights: str = "shipped", layers: int = 2, epochs: int | None = None, learning_rate: float | None = None,
-        batch_size: int | None = None, max_tokens: int | None = None, seed: int = 0,
+        self,
+        weights: str = "shipped",
+        layers: int = 2,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_tokens: int | None = None,
+        seed: int = 0,
     ) -> None:
         self.weights = weights
         self.layers = layers
@@ -136,27 +155,33 @@ class Mini(Checkpointed):
 
         tokens = HFTokens(train_tokenizer(self.architecture, texts))
         module = random_module(
-            self.architecture, len(tokens.tokenizer), tokens.pad_id, task.class_names, layers=self.layers, width=WIDTH,
-            positions=POSITIONS, dropout=0.2,
+            self.architecture,
+            len(tokens.tokenizer),
+            tokens.pad_id,
+            task.class_names,
+            layers=self.layers,
+            width=WIDTH,
+            positions=POSITIONS,
+            dropout=0.2,
         ).eval()
         return HFBackend(module, tokens, name=self.name, class_names=task.class_names)
 
 
-@model("mini-bert", version=1, needs=(), family="transformer")
+@model("mini-bert", version=1, family="transformer", tier="embedded")
 class MiniBert(Mini):
     """A 2-layer, 128-wide BERT trained on IMDB reviews, shipped with the package."""
 
     name, architecture = "mini-bert", "bert"
 
 
-@model("mini-distilbert", version=1, needs=(), family="transformer")
+@model("mini-distilbert", version=1, family="transformer", tier="embedded")
 class MiniDistilBert(Mini):
     """A 2-layer, 128-wide DistilBERT trained on IMDB reviews, shipped with the package."""
 
     name, architecture = "mini-distilbert", "distilbert"
 
 
-@model("mini-gpt2", version=1, needs=(), family="transformer")
+@model("mini-gpt2", version=1, family="transformer", tier="embedded")
 class MiniGpt2(Mini):
     """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench import registry
 from slalom_bench.core.options import Availability, ModelOptions
 from slalom_bench.core.tokens import WordTokens
 from slalom_bench.errors import InvalidInput
@@ -19,8 +20,19 @@ if TYPE_CHECKING:
     from slalom_bench.core.types import Example, TaskData
     from slalom_bench.handle.backend import Backend
 
-PAPER_LAYERS = {"imdb": 2, "yelp-hat": 6}
 SYNTHETIC_POSITIONS = 64
+
+
+def _training(task_name: str | None) -> Mapping[str, int]:
+    """What the papers train with on a task where it is not their usual."""
+    entry = registry.tasks.find(task_name or "")
+    return {} if entry is None else entry.training
+
+
+def _generated(task_name: str | None) -> bool:
+    """Whether a task's texts are drawn from a known law."""
+    entry = registry.tasks.find(task_name or "")
+    return entry is not None and entry.generated
 
 
 class Checkpointed(TrainedModel):
@@ -50,9 +62,16 @@ class Pretrained(Checkpointed):
     architecture = ""
 
     def __init__(
-        self, source: str | None = None, layers: int | None = None, epochs: int | None = None,
-        learning_rate: float | None = None, batch_size: int | None = None, max_tokens: int | None = None,
-        seed: int = 0, texts: int = 5000, width: int = 64,
+        self,
+        source: str | None = None,
+        layers: int | None = None,
+        epochs: int | None = None,
+        learning_rate: float | None = None,
+        batch_size: int | None = None,
+        max_tokens: int | None = None,
+        seed: int = 0,
+        texts: int = 5000,
+        width: int = 64,
     ) -> None:
         self.source = source
         self.layers = layers
@@ -75,15 +94,19 @@ class Pretrained(Checkpointed):
     def depth(self, task_name: str | None) -> int | None:
         if self.layers is not None or self.default_layers is None:
             return self.layers
-        return PAPER_LAYERS.get(task_name or "", self.default_layers)
+        return _training(task_name).get("layers", self.default_layers)
 
     def default_recipe(self, task: str, synthetic: bool) -> Recipe:
         """The papers' 2 epochs of batches of 5; on generated tasks 5 (or 20) epochs of batches of 20 (appendix E)."""
         if not synthetic:
             return Recipe(epochs=2, learning_rate=5e-5, batch_size=5, max_tokens=510)
         # 5e-5 is for 768-wide models; a 64-wide one needs more to learn as much in as many steps
-        epochs = 20 if task == "synthetic-slalom" else 5
-        return Recipe(epochs=epochs, learning_rate=1e-3, batch_size=20, max_tokens=SYNTHETIC_POSITIONS - 2)
+        return Recipe(
+            epochs=_training(task).get("epochs", 5),
+            learning_rate=1e-3,
+            batch_size=20,
+            max_tokens=SYNTHETIC_POSITIONS - 2,
+        )
 
     def training_examples(self, task: TaskData) -> list[Example]:
         return list(task.train[: self.texts or None])
@@ -100,7 +123,7 @@ class Pretrained(Checkpointed):
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         trained = super().availability(task_name, options)
-        if trained.ready or (task_name or "").startswith("synthetic"):
+        if trained.ready or _generated(task_name):
             return trained
         checkpoint = self.checkpoint(options)
         if checkpoint.local and checkpoint.classifies():
@@ -112,14 +135,18 @@ class Pretrained(Checkpointed):
         return Availability("download", f"{checkpoint.source} from the hub, then train {trained.detail}")
 
     def cost(self, task_name: str | None) -> str:
-        recipe = self.recipe(task_name or "", (task_name or "").startswith("synthetic"))
+        recipe = self.recipe(task_name or "", _generated(task_name))
         return f"{recipe.epochs} epochs over {self.texts or 'all'} texts of at most {recipe.max_tokens} tokens"
 
     def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
         layers = self.depth(task.task)
         if task.truth:
-            return {"architecture": self.architecture, "layers": layers, "width": self.width,
-                    "words": synthetic_words(task)}
+            return {
+                "architecture": self.architecture,
+                "layers": layers,
+                "width": self.width,
+                "words": synthetic_words(task),
+            }
         return {"checkpoint": self.checkpoint(options).identity(), "layers": layers}
 
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
@@ -151,13 +178,19 @@ class Pretrained(Checkpointed):
         ends = {} if self.architecture not in ("bert", "distilbert") else {"prefix": ["[CLS]"], "suffix": ["[SEP]"]}
         tokens = WordTokens(synthetic_words(task), **ends)
         module = random_module(
-            self.architecture, len(tokens), tokens.pad_id, task.class_names, layers=self.depth(task.task) or 2,
-            width=self.width, positions=SYNTHETIC_POSITIONS, dropout=0.0,
+            self.architecture,
+            len(tokens),
+            tokens.pad_id,
+            task.class_names,
+            layers=self.depth(task.task) or 2,
+            width=self.width,
+            positions=SYNTHETIC_POSITIONS,
+            dropout=0.0,
         )
         return HFBackend(module.eval(), tokens, name=self.name, class_names=task.class_names)
 
 
-@model("bert", version=1, needs=(), family="transformer")
+@model("bert", version=1, family="transformer", stand_in="mini-bert")
 class Bert(Pretrained):
     """BERT base (uncased), cut to its first layers and fine-tuned on the task."""
 
@@ -165,7 +198,7 @@ class Bert(Pretrained):
     hub = Checkpoint("google-bert/bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594")
 
 
-@model("distilbert", version=1, needs=(), family="transformer")
+@model("distilbert", version=1, family="transformer", stand_in="mini-distilbert")
 class DistilBert(Pretrained):
     """DistilBERT base (uncased), cut to its first layers and fine-tuned on the task."""
 
@@ -173,7 +206,7 @@ class DistilBert(Pretrained):
     hub = Checkpoint("distilbert/distilbert-base-uncased", "12040accade4e8a0f71eabdb258fecc2e7e948be")
 
 
-@model("gpt2", version=1, needs=(), family="transformer")
+@model("gpt2", version=1, family="transformer", stand_in="mini-gpt2")
 class Gpt2(Pretrained):
     """GPT-2, cut to its first layers and fine-tuned on the task, read at the last token."""
 
@@ -181,7 +214,7 @@ class Gpt2(Pretrained):
     hub = Checkpoint("openai-community/gpt2", "607a30d783dfa663caf39e06633721c8d4cfcd7e")
 
 
-@model("bloom", version=1, needs=(), family="transformer")
+@model("bloom", version=1, family="transformer")
 class Bloom(Pretrained):
     """BLOOM (7.1B as in appendix F.7, or `source`), read at the last token."""
 
@@ -190,7 +223,7 @@ class Bloom(Pretrained):
     default_layers = None
 
 
-@model("mamba", version=1, needs=(), family="state space")
+@model("mamba", version=1, family="state space")
 class Mamba(Pretrained):
     """Mamba (2.8B as in appendix F.7, or `source`) with a linear head on the last token; it has no attention."""
 
@@ -199,7 +232,7 @@ class Mamba(Pretrained):
     default_layers = None
 
 
-@model("hf", version=1, needs=(), family="checkpoint")
+@model("hf", version=1, family="checkpoint", argument="checkpoint")
 class AnyCheckpoint:
     """`hf:DIR_OR_ID`: any sequence classification checkpoint in safetensors, of two or more classes or one logit."""
 

@@ -30,7 +30,7 @@ class Law:
             raise Unsupported(f"model {self.name} is the law of {self.task}, which {task.task} does not follow")
 
 
-@model("bag-of-words", version=1, needs=(), family="closed form")
+@model("bag-of-words", version=1, family="closed form")
 class BagOfWords(Law):
     """The sum of the word weights of synthetic-linear: what no transformer represents (proposition 4.1)."""
 
@@ -43,7 +43,7 @@ class BagOfWords(Law):
         return bag_of_words(task.truth["weight"])
 
 
-@model("slalom-transformer", version=1, needs=(), family="closed form")
+@model("slalom-transformer", version=1, family="closed form")
 class SlalomTransformer(Law):
     """The transformer that is a SLALOM with synthetic-slalom's values and importances (proposition 5.1)."""
 

@@ -79,7 +79,6 @@ class Labelled:
         return len(self.labels)
 
 
-
 # ---- data ----
 
 
@@ -176,9 +175,9 @@ def evaluate(backend: TorchBackend, data: Labelled, batch_tokens: int = 16384) -
 
     order = np.argsort([-len(sequence) for sequence in data.sequences], kind="stable")
     sequences = [whole(backend.tokens, data.sequences[i]) for i in order]
-    logits = np.concatenate([
-        backend.logits(sequences[part]) for part in pack([len(s) for s in sequences], batch_tokens)
-    ]).astype(np.float64)
+    logits = np.concatenate(
+        [backend.logits(sequences[part]) for part in pack([len(s) for s in sequences], batch_tokens)]
+    ).astype(np.float64)
     labels = data.labels[order]
     loss = logsumexp(logits, axis=1) - logits[np.arange(len(labels)), labels]
     return float((logits.argmax(axis=1) == labels).mean()), float(loss.mean())
@@ -192,8 +191,13 @@ def rate(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def fit(
-    backend: TorchBackend, train: Callable[[int], Labelled], validation: Labelled, recipe: Recipe, state: Path,
-    say: Say = print, by_loss: bool = False,
+    backend: TorchBackend,
+    train: Callable[[int], Labelled],
+    validation: Labelled,
+    recipe: Recipe,
+    state: Path,
+    say: Say = print,
+    by_loss: bool = False,
 ) -> Report:
     """Train `backend.module` in place and leave it at its best epoch, in evaluation mode.
 
@@ -266,8 +270,10 @@ def _epoch(
 
     module = backend.module
     rng = np.random.default_rng(np.random.SeedSequence([recipe.seed, epoch]))
-    per_epoch = sum(-(-min(50 * recipe.batch_size, len(data) - i) // recipe.batch_size)
-                    for i in range(0, len(data), 50 * recipe.batch_size))
+    per_epoch = sum(
+        -(-min(50 * recipe.batch_size, len(data) - i) // recipe.batch_size)
+        for i in range(0, len(data), 50 * recipe.batch_size)
+    )
     steps = per_epoch * recipe.epochs
     losses: list[float] = []
     start = time.perf_counter()

@@ -6,9 +6,10 @@ import json
 import shutil
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from safetensors.torch import load_file, save_file
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass
@@ -29,15 +30,23 @@ class Report:
 
 
 def write_weights(module: torch.nn.Module, path: Path) -> None:
+    """The weights as safetensors."""
+    from safetensors.torch import save_file
+
     save_file({name: tensor.detach().cpu().contiguous().clone() for name, tensor in module.state_dict().items()}, path)
 
 
 def read_weights(module: torch.nn.Module, path: Path) -> None:
+    """The weights of `write_weights` into a module of the same shape."""
+    from safetensors.torch import load_file
+
     module.load_state_dict(load_file(path))
 
 
 def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Report, state: Path) -> None:
     """The finished epoch as a whole directory, put in place by renames so that a kill leaves the old or the new."""
+    from safetensors.torch import save_file
+
     fresh = state.with_name(state.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
@@ -61,6 +70,8 @@ def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Repo
 
 def restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Path) -> Report:
     """The last finished epoch, or an empty report; a kill between the two renames left it in `.old`."""
+    from safetensors.torch import load_file
+
     old = state.with_name(state.name + ".old")
     if not state.exists() and old.exists():
         old.rename(state)

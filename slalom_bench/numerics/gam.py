@@ -85,7 +85,9 @@ def fit_ridges(
         return x - basis @ (basis.T @ x)
 
     operator = LinearOperator(
-        places.shape, dtype=np.float64, matvec=lambda d: without_linear(places @ d),
+        places.shape,
+        dtype=np.float64,
+        matvec=lambda d: without_linear(places @ d),
         rmatvec=lambda r: places.T @ without_linear(r),
     )
     left_over = without_linear(targets)

@@ -32,11 +32,13 @@ def agreement(a: Explanation, b: Explanation, *, top: int = TOP, magnitudes: boo
     x, y = sizes if magnitudes else (a.scores[a.primary], b.scores[b.primary])
     sign = 1.0 if magnitudes or a.target == b.target else -1.0
     reason = undefined.correlation(x, y)
-    return undefined.split({
-        "spearman": reason or sign * spearman(x, y),
-        "pearson": reason or sign * pearson(x, y),
-        "top": undefined.correlation(*sizes) or undefined.too_short(len(a), top) or top_overlap(*sizes, top),
-    })
+    return undefined.split(
+        {
+            "spearman": reason or sign * spearman(x, y),
+            "pearson": reason or sign * pearson(x, y),
+            "top": undefined.correlation(*sizes) or undefined.too_short(len(a), top) or top_overlap(*sizes, top),
+        }
+    )
 
 
 def size(explanation: Explanation) -> Floats:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
-from slalom_bench.errors import InvalidInput, UnknownName
+from slalom_bench.errors import InvalidInput
 from slalom_bench.results.statistics import EXACT, Ranked, rank
 from slalom_bench.results.submission import (
     CostInfo,
@@ -150,9 +150,7 @@ def boards(submissions: Sequence[Submission]) -> list[Board]:
 
 
 def board_key(submission: Submission, budget: int) -> str:
-    said = submission.model_dump(
-        mode="json", include={"task", "model", "protocol", "removal", "max_tokens", "samples"}
-    )
+    said = submission.model_dump(mode="json", include={"task", "model", "protocol", "removal", "max_tokens", "samples"})
     del said["task"]["source"]
     return short_hash([said, budget], 12)
 
@@ -181,8 +179,17 @@ def _board(key: str, members: Sequence[tuple[Submission, Entry]]) -> Board:
     order = next(iter(metrics), "")
     rows.sort(key=lambda row: (_place(row, order), row.name))
     return Board(
-        key, first.task, first.model, first.protocol, first.removal, first.max_tokens, entry.budget, first.samples,
-        metrics, _about_model(every, [row for _, row in members]), rows,
+        key,
+        first.task,
+        first.model,
+        first.protocol,
+        first.removal,
+        first.max_tokens,
+        entry.budget,
+        first.samples,
+        metrics,
+        _about_model(every, [row for _, row in members]),
+        rows,
     )
 
 
@@ -203,7 +210,8 @@ def _scores(
     pairs = zip(names, rows.values(), strict=True)
     return {
         name: dict(zip(submission.samples, row.results[label].values, strict=True))
-        for name, (submission, row) in pairs if label in row.results
+        for name, (submission, row) in pairs
+        if label in row.results
     }
 
 
@@ -218,14 +226,15 @@ def _names(entries: Sequence[Entry]) -> list[str]:
     """Titles, with version and seeds where a title alone does not tell two rows apart."""
     titles = [entry.title for entry in entries]
     return [
-        entry.title if titles.count(entry.title) == 1
+        entry.title
+        if titles.count(entry.title) == 1
         else f"{entry.title} (v{entry.explainer.version}, seeds {','.join(map(str, entry.seeds))})"
         for entry in entries
     ]
 
 
 def _metrics(submissions: Sequence[Submission]) -> dict[str, MetricInfo]:
-    """Columns in the order that the task names its metrics; two files may not disagree on what a metric is."""
+    """Columns in the order that metrics declare; two files may not disagree on what a metric is."""
     found: dict[str, MetricInfo] = {}
     for submission in submissions:
         for label, info in submission.metrics.items():
@@ -235,13 +244,11 @@ def _metrics(submissions: Sequence[Submission]) -> dict[str, MetricInfo]:
                     f"{submission.file_name} says {label} is {info.direction}, {info.headline}; another submission of "
                     f"this task says {known.direction}, {known.headline}: correct or remove one"
                 )
-    try:
-        order = list(registry.tasks.get(submissions[0].task.name).metadata.get("metrics", ()))
-    except UnknownName:
-        order = []
-    place: Callable[[str], tuple[int, str]] = lambda label: (  # noqa: E731
-        order.index(found[label].name) if found[label].name in order else len(order), label
-    )
+
+    def place(label: str) -> tuple[int, str]:
+        entry = registry.metrics.find(found[label].name)
+        return (1000 if entry is None else entry.order, label)
+
     return {label: found[label] for label in sorted(found, key=place)}
 
 
@@ -250,4 +257,3 @@ def _distance(new: Entry, old: Entry) -> str:
     both = [(label, new.results[label].mean, old.results[label].mean) for label in new.results if label in old.results]
     parts = [f"{label} {abs(a - b):.2g}" for label, a, b in both if a is not None and b is not None]
     return ", ".join(parts) or "nothing in common"
-

@@ -107,9 +107,13 @@ def _collected(calls: list[dict[str, Any]], samples: Sequence[str], cells: list[
     metrics = {label: _metric(label, uses) for label in labels}
     submission = Submission(
         suite=calls[-1]["suite"]["name"],
-        task=TaskInfo(**identity["task"]), model=_model(identity["model"]),
-        protocol=identity["protocol"], removal=identity["removal"], max_tokens=identity["max_tokens"],
-        samples=list(samples), metrics=metrics,
+        task=TaskInfo(**identity["task"]),
+        model=_model(identity["model"]),
+        protocol=identity["protocol"],
+        removal=identity["removal"],
+        max_tokens=identity["max_tokens"],
+        samples=list(samples),
+        metrics=metrics,
         entries=[_entry(row, samples, metrics) for row in rows],
         origin=_origin(calls),
     )
@@ -136,9 +140,12 @@ def _metric(label: str, uses: Mapping[str, Ref]) -> MetricInfo:
     entry = registry.metrics.get(name)
     keys = ("direction", "unit", "headline")
     return MetricInfo(
-        name=name, version=int(version), params=dict(uses[suffix].params) if suffix in uses else {},
-        level=entry.level, summary=entry.summary,
-        **{key: entry.metadata[key] for key in keys},
+        name=name,
+        version=int(version),
+        params=dict(uses[suffix].params) if suffix in uses else {},
+        level=entry.level,
+        summary=entry.summary,
+        **{key: getattr(entry, key) for key in keys},
     )
 
 
@@ -150,14 +157,17 @@ def _entry(cells: list[CellResult], samples: Sequence[str], metrics: Mapping[str
     except UnknownName:
         family = OUTSIDE
     errors = [
-        (sample, str(row["error"]["type"])) for cell in cells
+        (sample, str(row["error"]["type"]))
+        for cell in cells
         for rows in (cell.explanations, *(metric.rows for metric in cell.metrics.values()))
-        for sample, row in rows.items() if row.get("error")
+        for sample, row in rows.items()
+        if row.get("error")
     ]
     failures = Counter(kind for _, kind in errors if kind != NOT_EXPLAINED)
     present = [label for label in metrics if any(label in cell.metrics for cell in cells)]
     return Entry(
-        explainer=ExplainerInfo(**explainer, family=family), budget=cells[0].identity["budget"],
+        explainer=ExplainerInfo(**explainer, family=family),
+        budget=cells[0].identity["budget"],
         seeds=sorted(cell.identity["seed"] for cell in cells),
         failed=len({sample for sample, _ in errors} & set(samples)),
         failures=dict(sorted(failures.items())),
@@ -165,7 +175,8 @@ def _entry(cells: list[CellResult], samples: Sequence[str], metrics: Mapping[str
             label: _result([c for c in cells if label in c.metrics], label, metrics[label].headline, samples)
             for label in present
         },
-        cost=_cost(cells), scores_sha256=scores_hash(cells),
+        cost=_cost(cells),
+        scores_sha256=scores_hash(cells),
     )
 
 
@@ -184,7 +195,10 @@ def _result(cells: list[CellResult], label: str, headline: str, samples: Sequenc
         if name != headline and known:
             parts[name] = float(f"{fmean(known):.6g}")
     return Result(
-        **vars(summary), spread=rounded(averaged.spread), reasons=dict(sorted(reasons.items())), values=values,
+        **vars(summary),
+        spread=rounded(averaged.spread),
+        reasons=dict(sorted(reasons.items())),
+        values=values,
         parts=parts,
     )
 
@@ -236,8 +250,13 @@ def _origin(calls: list[dict[str, Any]]) -> Origin:
     machines = {canonical(call["machine"]): call["machine"] for call in working}
     (machine,) = machines.values() if len(machines) == 1 else (None,)
     return Origin(
-        slalom_bench=last["slalom_bench"], revision=last["git"]["revision"], dirty=last["git"]["dirty"],
-        python=last["python"], platform=last["platform"], packages=last["packages"], started=last["started"],
+        slalom_bench=last["slalom_bench"],
+        revision=last["git"]["revision"],
+        dirty=last["git"]["dirty"],
+        python=last["python"],
+        platform=last["platform"],
+        packages=last["packages"],
+        started=last["started"],
         machine=None if machine is None else Machine(**machine),
     )
 

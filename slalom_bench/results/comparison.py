@@ -51,8 +51,13 @@ class Change:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "row": self.row, "metric": self.metric, "direction": self.direction, **vars(self.difference),
-            "p_adjusted": self.p_adjusted, "lost": self.lost, "verdict": self.verdict,
+            "row": self.row,
+            "metric": self.metric,
+            "direction": self.direction,
+            **vars(self.difference),
+            "p_adjusted": self.p_adjusted,
+            "lost": self.lost,
+            "verdict": self.verdict,
         }
 
 
@@ -89,8 +94,11 @@ def compare_runs(a: Path, b: Path) -> Comparison:
     too_few = most <= EXACT and 2.0 / 2**most * len(tested) >= LEVEL
     spell = lambda key: f"{key[0]} · {key[1]}"  # noqa: E731
     return Comparison(
-        changes, [spell(key) for key in left if key not in right], [spell(key) for key in right if key not in left],
-        changed_provenance(a, b), too_few,
+        changes,
+        [spell(key) for key in left if key not in right],
+        [spell(key) for key in right if key not in left],
+        changed_provenance(a, b),
+        too_few,
     )
 
 
@@ -99,9 +107,9 @@ def _tables(cells: Sequence[CellResult]) -> dict[tuple[str, str], Scores]:
     found: dict[tuple[str, str], list[Scores]] = {}
     for cell in cells:
         for label, metric in cell.metrics.items():
-            entry = registry.metrics.get(metric.name).metadata
-            row = _row(cell, "the model itself" if entry.get("level") == "model" else cell.explainer)
-            found.setdefault((row, _unversioned(label)), []).append(cell.values(label, entry["headline"]))
+            entry = registry.metrics.get(metric.name)
+            row = _row(cell, "the model itself" if entry.level == "model" else cell.explainer)
+            found.setdefault((row, _unversioned(label)), []).append(cell.values(label, entry.headline))
     return {key: average_seeds(runs).values for key, runs in sorted(found.items())}
 
 
@@ -129,9 +137,7 @@ def changed_provenance(a: Path, b: Path) -> list[tuple[str, str, str]]:
     """Every fact of code, machine, data, model and versions that the two runs do not share."""
     left, right = _facts(a), _facts(b)
     keys = [*left, *(key for key in right if key not in left)]
-    return [
-        (key, left.get(key, "absent"), right.get(key, "absent")) for key in keys if left.get(key) != right.get(key)
-    ]
+    return [(key, left.get(key, "absent"), right.get(key, "absent")) for key in keys if left.get(key) != right.get(key)]
 
 
 def _facts(path: Path) -> dict[str, str]:

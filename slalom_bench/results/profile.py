@@ -55,9 +55,14 @@ def _measure(cell: Cell, samples: int, warmup: int, replicates: int) -> dict[str
 def _row(cell: Cell, profile: Mapping[str, Any], stored: CellResult) -> dict[str, Any]:
     """One line of the table: identity, cost, and the mean of every metric's headline value."""
     row: dict[str, Any] = {
-        "task": cell.identity["task"]["name"], "model": cell.identity["model"]["name"], "explainer": stored.explainer,
-        "budget": cell.budget, "seconds": profile["seconds"]["median"], "seconds_low": profile["seconds"]["low"],
-        "seconds_high": profile["seconds"]["high"], "model_seconds": profile["model_seconds"]["median"],
+        "task": cell.identity["task"]["name"],
+        "model": cell.identity["model"]["name"],
+        "explainer": stored.explainer,
+        "budget": cell.budget,
+        "seconds": profile["seconds"]["median"],
+        "seconds_low": profile["seconds"]["low"],
+        "seconds_high": profile["seconds"]["high"],
+        "model_seconds": profile["model_seconds"]["median"],
         "outside_seconds": profile["outside_seconds"]["median"],
     }
     for key in ("queries", "forwards", "backwards", "tokens", "padding_share"):
@@ -79,18 +84,45 @@ def profile_table(rows: Sequence[Mapping[str, Any]]) -> str:
     from tabulate import tabulate
 
     labels = list(dict.fromkeys(label for row in rows for label in row["quality"]))
-    head = ["task", "model", "explainer", "budget", "seconds (median)", "quartiles", "in model", "outside", "queries",
-            "forwards", "backwards", "tokens", "padding", "peak MB", *labels]
+    head = [
+        "task",
+        "model",
+        "explainer",
+        "budget",
+        "seconds (median)",
+        "quartiles",
+        "in model",
+        "outside",
+        "queries",
+        "forwards",
+        "backwards",
+        "tokens",
+        "padding",
+        "peak MB",
+        *labels,
+    ]
     body = []
     for row in rows:
         means = [row["quality"].get(label, {}).get("mean") for label in labels]
-        body.append([
-            row["task"], row["model"], row["explainer"], row["budget"], f"{row['seconds']:.3f}",
-            f"{row['seconds_low']:.3f} to {row['seconds_high']:.3f}", f"{row['model_seconds']:.3f}",
-            f"{row['outside_seconds']:.3f}", f"{row['queries']:.0f}", f"{row['forwards']:.0f}",
-            f"{row['backwards']:.0f}", f"{row['tokens']:.0f}", f"{100 * row['padding_share']:.1f} %",
-            f"{row['peak_memory_mb']:.0f}", *("" if mean is None else f"{mean:.4g}" for mean in means),
-        ])
+        body.append(
+            [
+                row["task"],
+                row["model"],
+                row["explainer"],
+                row["budget"],
+                f"{row['seconds']:.3f}",
+                f"{row['seconds_low']:.3f} to {row['seconds_high']:.3f}",
+                f"{row['model_seconds']:.3f}",
+                f"{row['outside_seconds']:.3f}",
+                f"{row['queries']:.0f}",
+                f"{row['forwards']:.0f}",
+                f"{row['backwards']:.0f}",
+                f"{row['tokens']:.0f}",
+                f"{100 * row['padding_share']:.1f} %",
+                f"{row['peak_memory_mb']:.0f}",
+                *("" if mean is None else f"{mean:.4g}" for mean in means),
+            ]
+        )
     return tabulate(body, headers=head, tablefmt="github", disable_numparse=True)
 
 
@@ -106,7 +138,8 @@ def profile_plots(rows: Sequence[Mapping[str, Any]], folder: Path) -> list[Path]
     places = dict.fromkeys((row["task"], row["model"], label) for row in rows for label in row["quality"])
     for task, model, label in places:
         chosen = [
-            row for row in rows
+            row
+            for row in rows
             if (row["task"], row["model"]) == (task, model) and row["quality"].get(label, {}).get("mean") is not None
         ]
         if not chosen:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom_bench import registry
-from slalom_bench.errors import StoreError, UnknownName
+from slalom_bench.errors import StoreError
 from slalom_bench.results.statistics import Ranked, Scores, average_seeds, rank
 from slalom_bench.run.store import CellStore, RunStore
 
@@ -112,13 +112,8 @@ class Group:
 
     def labels(self) -> list[str]:
         """Metric labels present in any cell, in the order that the task names them."""
-        try:
-            order = list(registry.tasks.get(self.task["name"]).metadata.get("metrics", ()))
-        except UnknownName:
-            order = []
         present = {label for cell in self.cells for label in cell.metrics}
-        place = {name: i for i, name in enumerate(order)}
-        return sorted(present, key=lambda label: (place.get(label.split("@")[0], len(order)), label))
+        return sorted(present, key=metric_order)
 
     def by_explainer(self) -> dict[str, list[CellResult]]:
         found: dict[str, list[CellResult]] = {}
@@ -149,3 +144,9 @@ def groups(cells: Sequence[CellResult]) -> list[Group]:
         settings = {key: first[key] for key in ("protocol", "removal", "max_tokens")}
         made.append(Group(first["task"], first["model"], first["budget"], settings, members))
     return made
+
+
+def metric_order(label: str) -> tuple[int, str]:
+    """Where a metric's column stands."""
+    entry = registry.metrics.find(label.split("@")[0])
+    return (1000 if entry is None else entry.order, label)

@@ -212,16 +212,20 @@ def rank(table: Mapping[str, Scores], direction: str, *, confidence: float = 0.9
         places, lows, highs = place_intervals(signed, confidence, seed)
         order = sorted(range(len(names)), key=lambda i: (places[i], names[i]))
         best = names[order[0]]
-        to_best = {
-            names[i]: compare(table[names[i]], table[best], confidence=confidence, seed=seed) for i in order[1:]
-        }
+        to_best = {names[i]: compare(table[names[i]], table[best], confidence=confidence, seed=seed) for i in order[1:]}
         # a single common sample gives no test: nothing can then be told from the best
         adjusted = holm([1.0 if d.p is None else d.p for d in to_best.values()])
         p = dict(zip(to_best, adjusted, strict=True))
         ranked = [
             Ranked(
-                name, summaries[name], int(places[i]), int(lows[i]), int(highs[i]),
-                p.get(name, 1.0) >= 1 - confidence, to_best.get(name), p.get(name),
+                name,
+                summaries[name],
+                int(places[i]),
+                int(lows[i]),
+                int(highs[i]),
+                p.get(name, 1.0) >= 1 - confidence,
+                to_best.get(name),
+                p.get(name),
             )
             for i, name in ((i, names[i]) for i in order)
         ]

@@ -15,8 +15,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
+from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
-from slalom_bench.core.references import WITH_ARGUMENT, Ref
+from slalom_bench.core.references import Ref
 from slalom_bench.errors import InvalidInput
 from slalom_bench.run.store import readable_name
 
@@ -209,7 +210,8 @@ class Submission(Part):
 
 def reference(name: str, source: str, params: Mapping[str, Any]) -> str:
     """A task or metric as on the command line; a file of the user's own goes by its name without its folder."""
-    return str(Ref(name, source if name in WITH_ARGUMENT else None, params))
+    entry = registry.tasks.find(name)
+    return str(Ref(name, source if entry is not None and entry.argument else None, params))
 
 
 def rounded(value: float | None) -> float | None:

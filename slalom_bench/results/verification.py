@@ -88,7 +88,7 @@ def notes(submission: Submission) -> list[str]:
     found = []
     for kind, name, version in _named(submission):
         try:
-            entry = registry.get(kind, name)
+            entry = registry.KINDS[kind].get(name)
         except UnknownName:
             found.append(f"{kind} {name} is not registered here")
             continue
@@ -96,9 +96,9 @@ def notes(submission: Submission) -> list[str]:
             found.append(f"{kind} {name} is version {version} there and {entry.version} here")
     for label, info in submission.metrics.items():
         if info.name in registry.metrics.names():
-            here = registry.metrics.get(info.name).metadata
-            if (here["direction"], here["headline"]) != (info.direction, info.headline):
-                found.append(f"metric {label} is {here['direction']}, {here['headline']} here, not as the file says")
+            here = registry.metrics.get(info.name)
+            if (here.direction, here.headline) != (info.direction, info.headline):
+                found.append(f"metric {label} is {here.direction}, {here.headline} here, not as the file says")
     if submission.origin.dirty:
         found.append("it was made from a checkout with uncommitted changes")
     return found
@@ -118,7 +118,8 @@ def check_run(submission: Submission, run: Path) -> list[str]:
     hashes = {entry.scores_sha256 for collected in collect(run) for entry in collected.submission.entries}
     return [
         f"{entry.title}, budget {entry.budget}: the scores of {run} are not the submitted ones"
-        for entry in submission.entries if entry.scores_sha256 not in hashes
+        for entry in submission.entries
+        if entry.scores_sha256 not in hashes
     ]
 
 
@@ -141,8 +142,15 @@ class Difference:
 
 
 def recompute(
-    submission: Submission, count: int, options: ModelOptions, *, task: str | None = None, model: str | None = None,
-    tolerance: float = TOLERANCE, reporter: Reporter | None = None, subjects: Sequence[Subject] | None = None,
+    submission: Submission,
+    count: int,
+    options: ModelOptions,
+    *,
+    task: str | None = None,
+    model: str | None = None,
+    tolerance: float = TOLERANCE,
+    reporter: Reporter | None = None,
+    subjects: Sequence[Subject] | None = None,
 ) -> list[Difference]:
     """Run the first samples again, with the same identity, and put every value beside the submitted one."""
     from slalom_bench.results.collect import collect
@@ -185,10 +193,17 @@ def _suites(submission: Submission, count: int, task: str | None, model: str | N
         alike.setdefault((tuple(entry.seeds), entry.budget, tuple(entry.results)), []).append(entry.title)
     return [
         make_suite(
-            name="verify", tasks=(task or reference(submission.task.name, "", submission.task.params),),
-            models=(model or submission.model.name,), explainers=tuple(titles), budgets=(budget,), seeds=seeds,
+            name="verify",
+            tasks=(task or reference(submission.task.name, "", submission.task.params),),
+            models=(model or submission.model.name,),
+            explainers=tuple(titles),
+            budgets=(budget,),
+            seeds=seeds,
             metrics=tuple(reference(submission.metrics[m].name, "", submission.metrics[m].params) for m in labels),
-            samples=count, protocol=submission.protocol, removal=submission.removal, max_tokens=submission.max_tokens,
+            samples=count,
+            protocol=submission.protocol,
+            removal=submission.removal,
+            max_tokens=submission.max_tokens,
         )
         for (seeds, budget, labels), titles in alike.items()
     ]
@@ -224,4 +239,3 @@ def _differences(submission: Submission, again: Submission, tolerance: float) ->
                     within = abs(old - new) <= max(ABSOLUTE, tolerance * max(abs(old), spread))
                 made.append(Difference(f"{entry.title}, budget {entry.budget}", label, sample, old, new, within))
     return made
-

@@ -12,9 +12,7 @@ from slalom_bench import registry
 from slalom_bench.core.protocols import is_paper
 
 if TYPE_CHECKING:
-
     from slalom_bench.core.references import Ref
-
 
 
 def build_explainer(ref: Ref, protocol: str) -> Any:

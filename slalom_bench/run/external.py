@@ -83,11 +83,16 @@ def parse_row(line: str) -> tuple[str, Explanation]:
     if not isinstance(scores, dict) or not all(scores.values()) or not scores:
         raise InvalidInput("`scores` must be a list of numbers, not empty, or an object of such lists by name")
     primary = row.get("primary", next(iter(scores)))
-    return name, explanation_from_dict({
-        "scores": scores, "primary": primary, "target": row.get("target", 1), "diagnostics": row.get("diagnostics", {}),
-        "unsigned": names_of(row.get("unsigned", False), scores),
-        "surrogate": surrogate_of(row.get("surrogate"), scores.get(primary)),
-    })
+    return name, explanation_from_dict(
+        {
+            "scores": scores,
+            "primary": primary,
+            "target": row.get("target", 1),
+            "diagnostics": row.get("diagnostics", {}),
+            "unsigned": names_of(row.get("unsigned", False), scores),
+            "surrogate": surrogate_of(row.get("surrogate"), scores.get(primary)),
+        }
+    )
 
 
 def names_of(unsigned: Any, scores: Mapping[str, Any]) -> list[str]:

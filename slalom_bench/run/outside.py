@@ -51,7 +51,12 @@ def sample_rows(suite: Suite, options: ModelOptions, reporter: Reporter) -> list
 
 
 def score_file(
-    file: Path, name: str, suite: Suite, out: Path, options: ModelOptions, reporter: Reporter | None = None,
+    file: Path,
+    name: str,
+    suite: Suite,
+    out: Path,
+    options: ModelOptions,
+    reporter: Reporter | None = None,
     command: list[str] | None = None,
 ) -> RunResult:
     """Score a file of explanations on the suite's first task and model; the method is stored as `name`."""

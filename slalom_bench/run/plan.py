@@ -130,8 +130,8 @@ def make_plan(suite: Suite, subjects: list[Subject], skips: list[Skip]) -> Plan:
 
 def usable_metrics(suite: Suite, subject: Subject, skips: list[Skip]) -> tuple[MetricUse, ...]:
     """The metrics asked for (or all that the task supports) that this task's data allow."""
-    supported = registry.tasks.get(subject.task.name).metadata["metrics"]
-    wanted = suite.metrics or tuple(name for name in supported if name in registry.metrics.names())
+    everything = sorted(registry.metrics.entries(), key=lambda entry: (entry.order, entry.name))
+    wanted = suite.metrics or tuple(entry.name for entry in everything)
     has = {
         "marks": any(example.word_marks is not None for example in subject.examples),
         "train": bool(subject.data.train),
@@ -142,6 +142,8 @@ def usable_metrics(suite: Suite, subject: Subject, skips: list[Skip]) -> tuple[M
         ref = Ref.parse(text)
         entry = registry.metrics.get(ref.name)
         missing = sorted(need for need in entry.needs & has.keys() if not has[need])
+        if missing and not suite.metrics:
+            continue
         if missing:
             words = {"marks": "human marks", "train": "training texts", "truth": "a known truth"}
             reason = f"the task has no {' and no '.join(words[need] for need in missing)}"
@@ -160,11 +162,16 @@ def cell_identity(
     return {
         "schema": SCHEMA,
         "task": {
-            "name": task.name, "version": task.version, "params": params,
-            "content": subject.data.source.content_hash, "source": subject.data.source.name,
+            "name": task.name,
+            "version": task.version,
+            "params": params,
+            "content": subject.data.source.content_hash,
+            "source": subject.data.source.name,
         },
         "model": {
-            "name": subject.model, "identity": subject.classifier.identity(), "dtype": subject.classifier.backend.dtype,
+            "name": subject.model,
+            "identity": subject.classifier.identity(),
+            "dtype": subject.classifier.backend.dtype,
         },
         "explainer": dict(explainer),
         "budget": budget,

@@ -127,7 +127,13 @@ def high_water() -> int:
 
 
 def profile_explainer(
-    classifier: Classifier, explainer: Any, samples: Sequence[Sample], budget: int, *, seed: int = 0, warmup: int = 1,
+    classifier: Classifier,
+    explainer: Any,
+    samples: Sequence[Sample],
+    budget: int,
+    *,
+    seed: int = 0,
+    warmup: int = 1,
     replicates: int = 3,
 ) -> dict[str, Any]:
     """Explain every sample `replicates` times from an empty cache; spreads are over the samples' medians.
@@ -142,10 +148,14 @@ def profile_explainer(
     timings: list[Timing] = []
     with peak_memory(device) as memory:
         for i, sample in enumerate(samples):
-            timings.append(measure(
-                lambda sample=sample: explain_once(classifier, explainer, sample, budget, seed),  # type: ignore[misc]
-                warmup=warmup if i == 0 else 0, replicates=replicates, synchronise=synchronise,
-            ))
+            timings.append(
+                measure(
+                    lambda sample=sample: explain_once(classifier, explainer, sample, budget, seed),  # type: ignore[misc]
+                    warmup=warmup if i == 0 else 0,
+                    replicates=replicates,
+                    synchronise=synchronise,
+                )
+            )
     parts: dict[str, Callable[[Cost], float]] = {
         "seconds": lambda cost: cost.seconds,
         "model_seconds": lambda cost: cost.model_seconds,
@@ -155,7 +165,11 @@ def profile_explainer(
     costs = [timing.runs[-1] for timing in timings]
     counts = {name: float(np.mean([getattr(cost, name) for cost in costs])) for name in COUNTS}
     return {
-        "budget": budget, "samples": len(samples), "replicates": replicates, "warmup": warmup, "load": load,
+        "budget": budget,
+        "samples": len(samples),
+        "replicates": replicates,
+        "warmup": warmup,
+        "load": load,
         **{name: asdict(Spread.of(values)) for name, values in medians.items()},
         "replicate_spread": float(np.median([relative_range(timing.spread()) for timing in timings])),
         "model_share": sum(medians["model_seconds"]) / sum(medians["seconds"]),

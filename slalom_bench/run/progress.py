@@ -75,5 +75,3 @@ class Reporter:
         self._cell_done += 1
         if self._bars is not None:
             self._bars.advance(self._cells)
-
-

@@ -12,10 +12,20 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import slalom_bench
+from slalom_bench.core import version as package
+from slalom_bench.core.version import VERSION
 
 PACKAGES = (
-    "torch", "transformers", "tokenizers", "datasets", "numpy", "scipy", "scikit-learn", "captum", "lime", "shap",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "datasets",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "captum",
+    "lime",
+    "shap",
 )
 
 
@@ -26,7 +36,7 @@ def now() -> str:
 @cache
 def git_revision() -> dict[str, Any]:
     """Revision and dirty flag of the checkout the package runs from; nothing for an installed wheel."""
-    folder = Path(slalom_bench.__file__).resolve().parent
+    folder = Path(package.__file__).resolve().parents[1]
 
     def git(*words: str) -> str:
         command = ["git", "-C", str(folder), *words]
@@ -72,7 +82,7 @@ def device_facts(device: str) -> dict[str, Any]:
 def provenance(device: str, command: list[str] | None = None) -> dict[str, Any]:
     """Everything about this call that is not the data, the model or the seeds, which the cells record."""
     return {
-        "slalom_bench": slalom_bench.__version__,
+        "slalom_bench": VERSION,
         "git": git_revision(),
         "python": platform.python_version(),
         "platform": platform.platform(),

@@ -15,7 +15,7 @@ from slalom_bench.errors import InvalidInput
 
 def surrogate_from_dict(data: Mapping[str, Any]) -> Surrogate:
     """The surrogate of a stored explanation, by the registered name in `kind`."""
-    return registry.surrogates.get(str(data.get("kind"))).factory.from_dict(data)
+    return registry.surrogates.get(str(data.get("kind"))).from_dict(data)
 
 
 def explanation_from_dict(data: Mapping[str, Any]) -> Explanation:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from slalom_bench import registry
 from slalom_bench.core.context import Context
 from slalom_bench.core.references import Ref
 from slalom_bench.core.seeds import generator
@@ -60,9 +61,9 @@ def load_subjects(
     suite: Suite, options: ModelOptions, reporter: Reporter, token_budget: int | None = None
 ) -> tuple[list[Subject], list[Skip]]:
     """Load every task and model once; a model that does not fit a task is a skip, not an error."""
-    from slalom_bench import models
     from slalom_bench.data.loading import load_task
     from slalom_bench.handle.classifier import Classifier
+    from slalom_bench.models.loading import load_model, resolve_model
 
     subjects: list[Subject] = []
     skips: list[Skip] = []
@@ -80,9 +81,11 @@ def load_subjects(
             reporter.say(f"  fewer than the {suite.samples} samples asked for", style="yellow")
         for requested in suite.models:
             try:
-                actual, reason = models.resolve(requested, data, options)
+                actual, reason = resolve_model(requested, data, options)
                 classifier = Classifier(
-                    models.load(actual, data, options), token_budget=token_budget, removal=suite.removal
+                    load_model(actual, data, options),
+                    token_budget=token_budget,
+                    removal=registry.removals.build(suite.removal),
                 )
             except Unsupported as error:
                 skips.append(Skip(f"{task} · {requested}", str(error)))
@@ -164,20 +167,31 @@ class Runner:
         except KeyboardInterrupt:
             result.interrupted = True
         reporting = [s for s in result.plan.subjects() if hasattr(s.classifier.backend, "report")]
-        self.store.finish({
-            "backends": {s.model: s.classifier.backend.report() for s in reporting},  # type: ignore[attr-defined]
-            "ended": now(), "explained": result.explained, "scored": result.scored, "reused": result.reused,
-            "failed": result.failed, "interrupted": result.interrupted,
-        })
+        self.store.finish(
+            {
+                "backends": {s.model: s.classifier.backend.report() for s in reporting},  # type: ignore[attr-defined]
+                "ended": now(),
+                "explained": result.explained,
+                "scored": result.scored,
+                "reused": result.reused,
+                "failed": result.failed,
+                "interrupted": result.interrupted,
+            }
+        )
         return result
 
     def _sources(self) -> list[dict[str, Any]]:
         """Data and model of every subject, for the run's provenance."""
         return [
             {
-                "task": str(s.task), "source": vars(s.data.source), "model": s.model,
-                "weights": s.classifier.identity(), "class_names": list(s.classifier.class_names),
-                "dtype": s.classifier.backend.dtype, "device": s.classifier.backend.device, "note": s.note,
+                "task": str(s.task),
+                "source": vars(s.data.source),
+                "model": s.model,
+                "weights": s.classifier.identity(),
+                "class_names": list(s.classifier.class_names),
+                "dtype": s.classifier.backend.dtype,
+                "device": s.classifier.backend.device,
+                "note": s.note,
                 "token_budget": s.classifier.token_budget,
             }
             for s in self.result.plan.subjects()
@@ -195,12 +209,17 @@ class Runner:
                     sample = cell.subject.sample(example, cell.identity["max_tokens"])
                 except InvalidInput:
                     continue
-                rows.append({
-                    "id": sample.id, "text": sample.text, "label": sample.label, "truncated": sample.truncated,
-                    "tokens": cell.subject.classifier.tokens.words(sample.ids),
-                    "offsets": None if sample.offsets is None else sample.offsets.tolist(),
-                    "marks": None if sample.marks is None else sample.marks.tolist(),
-                })
+                rows.append(
+                    {
+                        "id": sample.id,
+                        "text": sample.text,
+                        "label": sample.label,
+                        "truncated": sample.truncated,
+                        "tokens": cell.subject.classifier.tokens.words(sample.ids),
+                        "offsets": None if sample.offsets is None else sample.offsets.tolist(),
+                        "marks": None if sample.marks is None else sample.marks.tolist(),
+                    }
+                )
             rows.sync()
 
     def run_cell(self, cell: Cell) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from slalom_bench import registry
-from slalom_bench.core.references import WITH_ARGUMENT, Ref
-from slalom_bench.core.removal import REMOVALS
-from slalom_bench.errors import InvalidInput
+from slalom_bench.errors import InvalidInput, SlalomBenchError
+
+SCALES = "scales"
 
 
 class Suite(BaseModel):
@@ -50,25 +52,12 @@ class Suite(BaseModel):
             raise ValueError("seeds must be at least one number, none negative")
         return values
 
-    @field_validator("removal")
-    @classmethod
-    def _removal(cls, value: str) -> str:
-        if value not in REMOVALS:
-            raise ValueError(f"unknown removal rule {value!r}; one of {', '.join(REMOVALS)}")
-        return value
-
     def check_names(self) -> None:
         """Every name is registered and takes its parameters, before anything is computed."""
-        for kind in ("task", "explainer", "metric"):
-            for text in getattr(self, f"{kind}s"):
-                ref = Ref.parse(text)
-                entry = registry.get(kind, ref.name)
-                if kind != "task":
-                    entry.build(ref.params)
-        for text in self.models:
-            ref = Ref.parse(text)
-            if ref.name not in WITH_ARGUMENT:
-                registry.models.get(ref.name)
+        for kind in (registry.tasks, registry.models, registry.explainers, registry.metrics):
+            for text in getattr(self, f"{kind.kind}s"):
+                kind.build(text)
+        registry.removals.build(self.removal)
 
 
 def make_suite(**values: Any) -> Suite:
@@ -82,3 +71,46 @@ def make_suite(**values: Any) -> Suite:
         extra = f" (fields: {fields})" if first["type"] == "extra_forbidden" else ""
         given = "" if first["type"] == "missing" else f", not {first['input']!r}"
         raise InvalidInput(f"{where}: {first['msg']}{given}{extra}") from error
+
+
+def load_suite(name: str, scale: str | None = None, **overrides: Any) -> Suite:
+    """A built-in suite by name or a user's by path; `scale` picks a table under [scales], overrides win."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise InvalidInput(f"suite file {name} does not exist; built-in: {', '.join(registry.suites.names())}")
+        text, title = path.read_text(encoding="utf-8"), path.stem
+    else:
+        entry = registry.suites.get(name)
+        text, title = entry.factory(), name
+    return parse_suite(text, title, name, scale, overrides)
+
+
+def parse_suite(text: str, title: str, origin: str, scale: str | None, overrides: dict[str, Any]) -> Suite:
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{origin}: {error}") from error
+    scales = data.pop(SCALES, {})
+    if scale is not None and scale != "default":
+        if scale not in scales:
+            raise InvalidInput(f"{origin} has no scale {scale!r}; it has: {', '.join(['default', *scales])}")
+        data |= scales[scale]
+    given = {key: value for key, value in overrides.items() if value is not None}
+    try:
+        suite = make_suite(**{"name": title, **data, **given})
+        suite.check_names()
+    except SlalomBenchError as error:
+        raise InvalidInput(f"{_place(text, str(error), origin)}{error}") from error
+    return suite
+
+
+def _place(text: str, message: str, origin: str) -> str:
+    """`file, line 4: ` for the first line that holds a quoted value or the field that the message names."""
+    quoted = [part for part in message.split("'")[1::2] if part]
+    field = message.split(":")[0].split(".")[0]
+    for wanted in (*quoted, field):
+        for number, line in enumerate(text.splitlines(), start=1):
+            if wanted and wanted in line:
+                return f"{origin}, line {number}: "
+    return f"{origin}: "

@@ -46,13 +46,12 @@ def heading(explained: Explained) -> Text:
     return Text.assemble(
         (visible(explained.model), "bold"),
         f"  log-odds of {visible(explained.target_name)} {explained.log_odds:+.3f}"
-        f"  (probability {explained.probability:.3f})  ", (count + cut, "dim"),
+        f"  (probability {explained.probability:.3f})  ",
+        (count + cut, "dim"),
     )
 
 
-def section(
-    explained: Explained, result: Result, reading: Reading, top: int, has_colour: bool
-) -> list[RenderableType]:
+def section(explained: Explained, result: Result, reading: Reading, top: int, has_colour: bool) -> list[RenderableType]:
     """One explainer: its name and cost, the coloured text for each score shown, the strongest tokens."""
     name = Text(visible(result.explainer), "bold")
     if result.explanation is None:

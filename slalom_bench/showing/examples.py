@@ -39,15 +39,20 @@ def _largest(collected: Collected) -> list[tuple[str, str, CellResult]]:
             cell = min(cells, key=lambda cell: cell.identity["seed"])
             found[entry.title] = (entry.budget, entry.explainer.family, cell)
     order = ["slalom", "additive", "gradient", "lrp", "attention"]
-    ranked = sorted(found.items(), key=lambda item: (
-        order.index(item[1][1]) if item[1][1] in order else len(order), item[0]
-    ))
+    ranked = sorted(
+        found.items(), key=lambda item: (order.index(item[1][1]) if item[1][1] in order else len(order), item[0])
+    )
     return [(title, family, cell) for title, (_, family, cell) in ranked]
 
 
 def _example(row: Mapping[str, Any], explainers: Sequence[tuple[str, str, CellResult]], names: Sequence[str]) -> Any:
     sample = Sample(
-        row["id"], np.arange(len(row["tokens"])), row["text"], row["offsets"], row["label"], row["marks"],
+        row["id"],
+        np.arange(len(row["tokens"])),
+        row["text"],
+        row["offsets"],
+        row["label"],
+        row["marks"],
         row["truncated"],
     )
     reading = read(sample, row["tokens"])
@@ -65,8 +70,13 @@ def _example(row: Mapping[str, Any], explainers: Sequence[tuple[str, str, CellRe
         readings += [_reading(title, layer, reading, human) for layer in layers(explanation, reading)]
     label = "" if sample.label is None else _class(names, sample.label)
     return {
-        "id": sample.id, "label": visible(label), "target": "" if target is None else visible(_class(names, target)),
-        "readings": readings, "human": any(human), "tokens": len(sample), "truncated": sample.truncated,
+        "id": sample.id,
+        "label": visible(label),
+        "target": "" if target is None else visible(_class(names, target)),
+        "readings": readings,
+        "human": any(human),
+        "tokens": len(sample),
+        "truncated": sample.truncated,
         "hidden": max(0, len(reading.units) - MOST_UNITS),
     }
 
@@ -81,9 +91,20 @@ def _reading(title: str, layer: Layer, reading: Reading, human: Sequence[bool]) 
     for i, unit in enumerate(reading.units[:MOST_UNITS]):
         strength = float(layer.strengths[i])
         hue = layer.hue(i) if strength >= FAINT else ""
-        spans.append({
-            "gap": unit.gap, "text": unit.text, "hue": hue, "strength": round(85 * strength),
-            "score": f"{layer.scores[i]:+.3g}", "human": bool(human and human[i]),
-        })
-    return {"name": title, "score": layer.name, "scale": f"±{layer.high:.3g}" if layer.signed else
-            f"{layer.low:.3g} to {layer.high:.3g}", "spans": spans, "why": ""}
+        spans.append(
+            {
+                "gap": unit.gap,
+                "text": unit.text,
+                "hue": hue,
+                "strength": round(85 * strength),
+                "score": f"{layer.scores[i]:+.3g}",
+                "human": bool(human and human[i]),
+            }
+        )
+    return {
+        "name": title,
+        "score": layer.name,
+        "scale": f"±{layer.high:.3g}" if layer.signed else f"{layer.low:.3g} to {layer.high:.3g}",
+        "spans": spans,
+        "why": "",
+    }

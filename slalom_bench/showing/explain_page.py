@@ -30,7 +30,10 @@ def page(explained: Explained) -> str:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("slalom_bench.showing"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader("slalom_bench.showing"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
         lstrip_blocks=True,
     )
     reading = explained.reading()
@@ -63,7 +66,9 @@ def facts(explained: Explained) -> list[str]:
 def panel(result: Result, reading: Reading) -> dict[str, Any]:
     """One explainer: the text once for each score that is shown, and for SLALOM the scatter plot."""
     shown: dict[str, Any] = {
-        "explainer": visible(result.explainer), "reason": visible(result.reason), "layers": [],
+        "explainer": visible(result.explainer),
+        "reason": visible(result.reason),
+        "layers": [],
         "wide": result.is_slalom,
     }
     if result.explanation is None:
@@ -71,8 +76,12 @@ def panel(result: Result, reading: Reading) -> dict[str, Any]:
     shown["cost"] = result.spent
     shown["layers"] = [
         {
-            "name": part.name, "meaning": MEANINGS.get(part.name, ""), "signed": part.signed,
-            "low": signed(part.low), "high": signed(part.high), "tokens": tokens(part, reading),
+            "name": part.name,
+            "meaning": MEANINGS.get(part.name, ""),
+            "signed": part.signed,
+            "low": signed(part.low),
+            "high": signed(part.high),
+            "tokens": tokens(part, reading),
         }
         for part in layers(result.explanation, reading)
     ]
@@ -126,14 +135,20 @@ def scatter(explanation: Explanation, reading: Reading) -> dict[str, Any]:
     chosen = [points[i] for i in once.values()]
     boxes = place(chosen, [(text_width(n, LETTER), LETTER + 2) for n in names], Box(LEFT, EDGE, WIDTH, HEIGHT - BOTTOM))
     return {
-        "width": WIDTH, "height": HEIGHT, "zero": across(0.0), "left": LEFT, "right": WIDTH - EDGE,
-        "top": EDGE, "bottom": HEIGHT - BOTTOM,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "zero": across(0.0),
+        "left": LEFT,
+        "right": WIDTH - EDGE,
+        "top": EDGE,
+        "bottom": HEIGHT - BOTTOM,
         "points": [
             {"x": x, "y": y, "hue": TOWARDS if v > 0 else AGAINST} for (x, y), v in zip(points, value, strict=True)
         ],
         "labels": [
             {"text": name, "x": (box.left + box.right) / 2, "y": (box.bottom + box.top) / 2}
-            for name, box in zip(names, boxes, strict=True) if box is not None
+            for name, box in zip(names, boxes, strict=True)
+            if box is not None
         ],
         "x_ticks": [{"at": across(t), "text": tick_text(t)} for t in ticks(across.low, across.high)],
         "y_ticks": [{"at": ups(t), "text": tick_text(t)} for t in ticks(ups.low, ups.high)],

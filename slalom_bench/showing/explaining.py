@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
-from slalom_bench.core.references import WITH_ARGUMENT, Ref
+from slalom_bench.core.references import Ref
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Cost, DataSource, Example, Explanation, Sample, TaskData
 from slalom_bench.data.splits import text_hash
@@ -137,10 +137,16 @@ def explain(
     if all(result.explanation is None for result in results):
         raise Unsupported("; ".join(f"{r.explainer}: {r.reason}" for r in results) or "no explainer was given")
     return Explained(
-        model=classifier.name, class_names=classifier.class_names, target=view.target,
+        model=classifier.name,
+        class_names=classifier.class_names,
+        target=view.target,
         log_odds=float(view.log_odds([sample.ids])[0]),
         probability=float(view.probabilities([sample.ids])[0, view.target]),
-        sample=sample, words=tuple(classifier.tokens.words(sample.ids)), results=results, seed=seed, budget=budget,
+        sample=sample,
+        words=tuple(classifier.tokens.words(sample.ids)),
+        results=results,
+        seed=seed,
+        budget=budget,
         note=note,
     )
 
@@ -189,26 +195,26 @@ def _classifier(model: Any, task: str, removal: str, options: ModelOptions | Non
     if isinstance(model, Classifier):
         return model, ""
     if not isinstance(model, str):
-        return Classifier(model, removal=removal), ""
-    from slalom_bench import models
+        return Classifier(model, removal=registry.removals.build(removal)), ""
+    from slalom_bench.models.loading import load_model, resolve_model
 
     options = options or ModelOptions(allow_training=False)
-    models.build(model)  # a name or parameter that is wrong is said before any data are read
+    registry.models.build(model)  # a name or parameter that is wrong is said before any data are read
     data = _task_data(model, task, options)
-    actual, reason = models.resolve(model, data, options)
+    actual, reason = resolve_model(model, data, options)
     note = f"{model} could not be had ({reason})" if actual != model else reason
-    return Classifier(models.load(actual, data, options), removal=removal), note
+    return Classifier(load_model(actual, data, options), removal=registry.removals.build(removal)), note
 
 
 def _task_data(model: str, task: str, options: ModelOptions) -> TaskData:
     """The task's data, but for models that come trained, and stand-ins that do: those need its class names only."""
-    from slalom_bench import models
     from slalom_bench.data.loading import load_task
+    from slalom_bench.models.loading import model_availability
 
     ref = Ref.parse(task)
     folder = None if options.data_dir is None else Path(options.data_dir)
-    state = models.availability(model, ref.name, options).state
-    trained = Ref.parse(model).name in WITH_ARGUMENT or state in ("shipped", "unavailable")
+    state = model_availability(model, ref.name, options).state
+    trained = Ref.parse(model).argument is not None or state in ("shipped", "unavailable")
     names = registry.tasks.get(ref.name).class_names
     if not trained or not names:
         return load_task(ref.spec, ref.params, folder)

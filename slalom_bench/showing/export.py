@@ -27,10 +27,17 @@ def scores(run: Path) -> pd.DataFrame:
     for cell in read_run(run):
         said = cell.identity
         shared = {
-            "task": said["task"]["name"], "content": said["task"]["content"], "model": said["model"]["name"],
-            "weights": said["model"]["identity"], "protocol": said["protocol"], "removal": said["removal"],
-            "max_tokens": said["max_tokens"], "budget": said["budget"], "seed": said["seed"],
-            "explainer": cell.explainer, "explainer_version": said["explainer"]["version"],
+            "task": said["task"]["name"],
+            "content": said["task"]["content"],
+            "model": said["model"]["name"],
+            "weights": said["model"]["identity"],
+            "protocol": said["protocol"],
+            "removal": said["removal"],
+            "max_tokens": said["max_tokens"],
+            "budget": said["budget"],
+            "seed": said["seed"],
+            "explainer": cell.explainer,
+            "explainer_version": said["explainer"]["version"],
         }
         for label, metric in cell.metrics.items():
             for sample, row in metric.rows.items():
@@ -80,8 +87,13 @@ def _cell(cell: Cell | None) -> str:
 def escape(text: str) -> str:
     """Text that LaTeX sets as it stands."""
     special = {
-        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "·": r"$\cdot$",
-        "<": r"\textless{}", ">": r"\textgreater{}", **{c: f"\\{c}" for c in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "·": r"$\cdot$",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        **{c: f"\\{c}" for c in "&%$#_{}"},
     }
     return "".join(special.get(letter, letter) for letter in text)
 

@@ -126,7 +126,12 @@ def _frame(
 
 
 def lines(
-    series: Sequence[Series], x_label: str, y_label: str, *, log_x: bool = False, log_y: bool = True,
+    series: Sequence[Series],
+    x_label: str,
+    y_label: str,
+    *,
+    log_x: bool = False,
+    log_y: bool = True,
     height: float = 300,
 ) -> Markup:
     """One line a series with its name at its end (fidelity against deletions, quality against budget)."""
@@ -193,9 +198,11 @@ def scatter(
         )
         label = _label(p.name, px, py, boxes)
         said = f"{p.name}: {number(p.y)} at {number(p.x)}" + (" (Pareto front)" if i in front else "")
-        parts.append(Markup('<g class="mark {}" data-row="{}"><title>{}</title>{}{}{}</g>').format(
-            family_class(p.family), p.row, said, bar, dot, label
-        ))
+        parts.append(
+            Markup('<g class="mark {}" data-row="{}"><title>{}</title>{}{}{}</g>').format(
+                family_class(p.family), p.row, said, bar, dot, label
+            )
+        )
     return _svg(height, f"{y_label} against {x_label}; filled points are on the Pareto front", parts)
 
 
@@ -244,12 +251,14 @@ def strips(
             Markup('<circle cx="{}" cy="{}" r="2.6" class="dot"/>').format(_p(x.at(v)), _p(cy)) for v in scores
         )
         bar = Markup("") if low is None or high is None else _bar(x, low, high, cy, log)
-        centre = Markup("") if mean is None or (log and mean <= 0) else _line(
-            x.at(mean), cy - 6, x.at(mean), cy + 6, "mean"
+        centre = (
+            Markup("") if mean is None or (log and mean <= 0) else _line(x.at(mean), cy - 6, x.at(mean), cy + 6, "mean")
         )
-        parts.append(Markup('<g class="mark {}"><title>{}</title>{}{}{}{}</g>').format(
-            family_class(family), name, _text(room - 8, cy + 4, shorten(name, 26), "end", "name"), dots, bar, centre
-        ))
+        parts.append(
+            Markup('<g class="mark {}"><title>{}</title>{}{}{}{}</g>').format(
+                family_class(family), name, _text(room - 8, cy + 4, shorten(name, 26), "end", "name"), dots, bar, centre
+            )
+        )
     return _svg(height, f"{x_label} of every sample, one line for each explainer", parts)
 
 

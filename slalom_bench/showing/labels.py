@@ -33,7 +33,10 @@ def place(
     found: list[Box | None] = []
     for (x, y), (width, height) in zip(points, sizes, strict=True):
         centres = [
-            (x + gap + width / 2, y), (x - gap - width / 2, y), (x, y + gap + height / 2), (x, y - gap - height / 2),
+            (x + gap + width / 2, y),
+            (x - gap - width / 2, y),
+            (x, y + gap + height / 2),
+            (x, y - gap - height / 2),
         ]
         boxes = [Box(a - width / 2, b - height / 2, a + width / 2, b + height / 2) for a, b in centres]
         free = (box for box in boxes if box.inside(area) and not any(box.overlaps(other) for other in taken))

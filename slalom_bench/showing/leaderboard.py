@@ -63,13 +63,19 @@ def overview(tasks: Sequence[str], made: Sequence[Board]) -> str:
         rows = sum(len(board.rows) for board in own)
         names = ", ".join(markdown.escape(model) for model in models)
         lines.append(f"- [{markdown.escape(task)}]({task_file(task)}): {len(own)} tables, {rows} rows, on {names}")
-    return "\n\n".join([
-        MARK, "# Leaderboards",
-        "One page a task, and all of it in [index.html](index.html), which sorts, filters and works from disk.",
-        "\n".join(lines) or "No results yet.",
-        "To add a row: `slalom-bench run ...`, `slalom-bench submit RUN`, `slalom-bench verify FILE --recompute 2`, "
-        "`slalom-bench leaderboard`, and send the new file of `results/` with what was generated.",
-    ]) + "\n"
+    return (
+        "\n\n".join(
+            [
+                MARK,
+                "# Leaderboards",
+                "One page a task, and all of it in [index.html](index.html), which sorts, filters and works from disk.",
+                "\n".join(lines) or "No results yet.",
+                "To add a row: `slalom-bench run ...`, `slalom-bench submit RUN`, `slalom-bench verify FILE --recompute 2`, "
+                "`slalom-bench leaderboard`, and send the new file of `results/` with what was generated.",
+            ]
+        )
+        + "\n"
+    )
 
 
 def write(files: dict[str, str], folder: Path) -> list[str]:

@@ -18,8 +18,12 @@ from slalom_bench.showing.views import board_view, budget_plots, column
 TEMPLATES = Path(__file__).parent / "templates"
 GROUPS = (
     (False, "Full models", "Models of the size that the task calls for."),
-    (True, "Embedded default", "The small models that ship with the package: a demonstration that runs anywhere, "
-     "never mixed with full models."),
+    (
+        True,
+        "Embedded default",
+        "The small models that ship with the package: a demonstration that runs anywhere, "
+        "never mixed with full models.",
+    ),
 )
 
 
@@ -27,8 +31,12 @@ GROUPS = (
 def environment() -> Environment:
     """Autoescape is on for every template: whatever a submission says is text."""
     return Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
 
 
@@ -37,8 +45,10 @@ def render(template: str, **values: Any) -> str:
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    return environment().get_template(template).render(
-        script=Markup(script), style=Markup(style), script_hash=f"sha256-{digest}", **values
+    return (
+        environment()
+        .get_template(template)
+        .render(script=Markup(script), style=Markup(style), script_hash=f"sha256-{digest}", **values)
     )
 
 
@@ -59,8 +69,12 @@ def index(boards: Sequence[Board]) -> str:
         ("protocol", sorted({board.protocol for board in boards})),
     ]
     return render(
-        "index.html", title="slalom-bench leaderboard", heading="Which token attribution explains a model best?",
+        "index.html",
+        title="slalom-bench leaderboard",
+        heading="Which token attribution explains a model best?",
         lead="Faithfulness, ranking quality and cost of token attributions for text classifiers, with intervals and "
         "honest ties. Every row can be reproduced by one command.",
-        groups=groups, choices=choices, metrics=[metrics[key] for key in sorted(metrics)],
+        groups=groups,
+        choices=choices,
+        metrics=[metrics[key] for key in sorted(metrics)],
     )

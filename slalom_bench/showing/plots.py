@@ -24,9 +24,16 @@ BARS = 15
 FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Devanagari", "Noto Emoji")
 """In this order, each for the characters that those before it lack, as far as they are installed."""
 SETTINGS = {
-    "font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "slalom-bench", "axes.edgecolor": FAINT,
-    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
-    "axes.spines.top": False, "axes.spines.right": False,
+    "font.size": 9,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "slalom-bench",
+    "axes.edgecolor": FAINT,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
 }
 
 
@@ -72,8 +79,12 @@ def figure(explained: Explained) -> Any:
     drawn = Figure(figsize=(11 if wide else 6, sum(heights) + 0.7), layout="constrained")
     FigureCanvasAgg(drawn)
     drawn.suptitle(
-        f"{explained.model}: log-odds of {explained.target_name} {explained.log_odds:+.2f}", x=0.01, ha="left",
-        fontsize=11, fontweight="bold", parse_math=False,
+        f"{explained.model}: log-odds of {explained.target_name} {explained.log_odds:+.2f}",
+        x=0.01,
+        ha="left",
+        fontsize=11,
+        fontweight="bold",
+        parse_math=False,
     )
     columns = 6 if wide else 3
     grid = drawn.add_gridspec(len(heights), columns, height_ratios=heights)

@@ -52,21 +52,27 @@ def provenance(calls: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     last = calls[-1]
     machine = last["machine"]
     found = [
-        ("command", " ".join(last["command"]) or "called from Python"), ("suite", last["suite"]["name"]),
+        ("command", " ".join(last["command"]) or "called from Python"),
+        ("suite", last["suite"]["name"]),
         ("calls", f"{len(calls)}, the first {calls[0]['started']}, the last until {last.get('ended', 'unfinished')}"),
-        ("slalom-bench", f"{last['slalom_bench']}, revision {last['git']['revision'] or 'of an installed package'}"
-         + (" with uncommitted changes" if last["git"]["dirty"] else "")),
+        (
+            "slalom-bench",
+            f"{last['slalom_bench']}, revision {last['git']['revision'] or 'of an installed package'}"
+            + (" with uncommitted changes" if last["git"]["dirty"] else ""),
+        ),
         ("machine", f"{machine['model']}, {machine['count']} on {machine['device']}, {machine['threads']} threads"),
         ("python", f"{last['python']}, {last['platform']}"),
         ("packages", ", ".join(f"{name} {version}" for name, version in last["packages"].items() if version)),
     ]
     for source in last["sources"]:
         said = source["source"]
-        found.append((
-            f"{source['task']} · {source['model']}",
-            f"texts: {said['kind']} {said['name']}, content {said['content_hash']}; weights {source['weights']}, "
-            f"{source['dtype']} on {source['device']}" + (f"; {source['note']}" if source.get("note") else ""),
-        ))
+        found.append(
+            (
+                f"{source['task']} · {source['model']}",
+                f"texts: {said['kind']} {said['name']}, content {said['content_hash']}; weights {source['weights']}, "
+                f"{source['dtype']} on {source['device']}" + (f"; {source['note']}" if source.get("note") else ""),
+            )
+        )
     return [(visible(name), visible(value)) for name, value in found]
 
 
@@ -105,19 +111,26 @@ def as_html(
     failed = failures(collected)
     sources = [source for call in calls for source in call["sources"]]
     shows = [
-        {"title": f"{part.submission.task.name} · {part.submission.model.name}",
-         "examples": examples(run, part, shown, sources)}
+        {
+            "title": f"{part.submission.task.name} · {part.submission.model.name}",
+            "examples": examples(run, part, shown, sources),
+        }
         for part in collected
     ]
     metrics = {(info.name, info.version): column(label, info) for b in made for label, info in b.metrics.items()}
     return render(
-        "report.html", title=f"Report of {run.resolve().name}", heading=f"Report of {run.resolve().name}",
+        "report.html",
+        title=f"Report of {run.resolve().name}",
+        heading=f"Report of {run.resolve().name}",
         lead=headline(collected, failed),
         boards=[
             {"view": board_view(board, budgets.get(board.key, ())), "strips": distribution_plots(board)}
             for board in made
         ],
-        shows=[show for show in shows if show["examples"]] if shown else [], wanted=shown,
-        failures=failed, skips=skips(calls), provenance=provenance(calls),
+        shows=[show for show in shows if show["examples"]] if shown else [],
+        wanted=shown,
+        failures=failed,
+        skips=skips(calls),
+        provenance=provenance(calls),
         metrics=[metrics[key] for key in sorted(metrics)],
     )

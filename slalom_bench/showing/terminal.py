@@ -29,12 +29,18 @@ def summary_json(result: RunResult) -> dict[str, Any]:
     return {
         "run": str(result.path),
         "suite": result.suite.name,
-        "explained": result.explained, "scored": result.scored, "reused": result.reused,
-        "failed": result.failed, "interrupted": result.interrupted,
+        "explained": result.explained,
+        "scored": result.scored,
+        "reused": result.reused,
+        "failed": result.failed,
+        "interrupted": result.interrupted,
         "skips": [vars(skip) for skip in result.plan.skips],
         "groups": [
             {
-                "task": dict(group.task), "model": dict(group.model), "budget": group.budget, **group.settings,
+                "task": dict(group.task),
+                "model": dict(group.model),
+                "budget": group.budget,
+                **group.settings,
                 "metrics": {label: [_row(ranked) for ranked in group.ranking(label)] for label in group.labels()},
                 "cost": {name: mean_costs(cells) for name, cells in group.by_explainer().items()},
                 "failed": {name: sum(c.failed for c in cells) for name, cells in group.by_explainer().items()},
@@ -46,8 +52,11 @@ def summary_json(result: RunResult) -> dict[str, Any]:
 
 def _row(ranked: Ranked) -> dict[str, Any]:
     return {
-        "explainer": ranked.name, **vars(ranked.summary), "rank": ranked.rank,
-        "rank_interval": [ranked.rank_low, ranked.rank_high], "tied_with_best": ranked.tied_with_best,
+        "explainer": ranked.name,
+        **vars(ranked.summary),
+        "rank": ranked.rank,
+        "rank_interval": [ranked.rank_low, ranked.rank_high],
+        "tied_with_best": ranked.tied_with_best,
     }
 
 

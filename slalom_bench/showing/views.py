@@ -34,7 +34,10 @@ def help_text(info: MetricInfo) -> str:
 
 def column(label: str, info: MetricInfo) -> dict[str, str]:
     return {
-        "label": label, "name": info.name, "arrow": ARROWS[info.direction], "direction": info.direction,
+        "label": label,
+        "name": info.name,
+        "arrow": ARROWS[info.direction],
+        "direction": info.direction,
         "help": help_text(info),
     }
 
@@ -46,19 +49,30 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
     ids = {row.name: view["id"] for row, view in zip(board.rows, rows, strict=True)}
     reasons = [
         {"name": row.name, "metric": board.metrics[label].name, "reason": visible(reason), "count": count}
-        for row in board.rows for label, cell in row.cells.items() for reason, count in cell.result.reasons.items()
+        for row in board.rows
+        for label, cell in row.cells.items()
+        for reason, count in cell.result.reasons.items()
     ]
     return {
-        "key": board.key, "title": board.title, "task": board.task.name, "model": board.model.name,
-        "protocol": board.protocol, "budget": f"{board.budget:,}", "facts": board.facts,
-        "columns": [column(label, info) for label, info in board.metrics.items()], "rows": rows,
+        "key": board.key,
+        "title": board.title,
+        "task": board.task.name,
+        "model": board.model.name,
+        "protocol": board.protocol,
+        "budget": f"{board.budget:,}",
+        "facts": board.facts,
+        "columns": [column(label, info) for label, info in board.metrics.items()],
+        "rows": rows,
         "machines": [
             _machine_view(i, machine, members, ids) for i, (machine, members) in enumerate(board.machines(), start=1)
         ],
-        "about_model": list(board.about_model.items()), "too_few": TOO_FEW if board.too_few else "",
+        "about_model": list(board.about_model.items()),
+        "too_few": TOO_FEW if board.too_few else "",
         "reused": REUSED if any(row.reused for row in board.rows) else "",
-        "plots": [*fidelity_plots(board), *cost_plots(board)[:1], *plots], "more_plots": cost_plots(board)[1:],
-        "reasons": reasons, "undefined_total": sum(reason["count"] for reason in reasons),
+        "plots": [*fidelity_plots(board), *cost_plots(board)[:1], *plots],
+        "more_plots": cost_plots(board)[1:],
+        "reasons": reasons,
+        "undefined_total": sum(reason["count"] for reason in reasons),
     }
 
 
@@ -68,8 +82,14 @@ def row_id(board: Board, index: int) -> str:
 
 def _row_view(board: Board, i: int, row: Row, scales: dict[str, tuple[float, float]]) -> dict[str, Any]:
     return {
-        "id": row_id(board, i), "name": row.name, "family": row.family, "cls": family_class(row.family),
-        "search": f"{row.name} {row.family}", "failed": row.entry.failed, "command": row.command, "also": row.also,
+        "id": row_id(board, i),
+        "name": row.name,
+        "family": row.family,
+        "cls": family_class(row.family),
+        "search": f"{row.name} {row.family}",
+        "failed": row.entry.failed,
+        "command": row.command,
+        "also": row.also,
         "cells": [_cell_view(row.cells.get(label), scales[label]) for label in board.metrics],
     }
 
@@ -92,8 +112,13 @@ def _cell_view(cell: Cell | None, scale: tuple[float, float]) -> dict[str, Any]:
         interval = f"{number(result.low)} to {number(result.high)}"
         drawn = whisker(result.low, result.mean, result.high, scale)
     return {
-        "state": "value", "sort": repr(result.mean), "best": cell.best, "mean": number(result.mean),
-        "place": cell.place.replace("-", "\u2013"), "interval": interval, "undefined": result.undefined,
+        "state": "value",
+        "sort": repr(result.mean),
+        "best": cell.best,
+        "mean": number(result.mean),
+        "place": cell.place.replace("-", "\u2013"),
+        "interval": interval,
+        "undefined": result.undefined,
         "whisker": drawn,
     }
 
@@ -158,8 +183,13 @@ def cost_plots(board: Board) -> list[dict[str, Any]]:
 
 
 def _scatter(
-    board: Board, places: dict[int, int], label: str, info: MetricInfo, costs: Sequence[tuple[Row, float | None]],
-    x_label: str, y_label: str,
+    board: Board,
+    places: dict[int, int],
+    label: str,
+    info: MetricInfo,
+    costs: Sequence[tuple[Row, float | None]],
+    x_label: str,
+    y_label: str,
 ) -> Markup:
     points = []
     for row, cost in costs:
@@ -210,7 +240,8 @@ def distribution_plots(board: Board) -> list[dict[str, Any]]:
                 r = row.cells[label].result
                 rows.append((row.name, row.family, [v for v in r.values if v is not None], r.mean, r.low, r.high))
         made += plot(
-            f"{info.name} {ARROWS[info.direction]}", "A dot is a sample; the bar is the mean, the line its interval.",
+            f"{info.name} {ARROWS[info.direction]}",
+            "A dot is a sample; the bar is the mean, the line its interval.",
             strips(rows, info.unit or info.name),
         )
     return made

@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from slalom_bench.core.surrogate import checked_masks, checked_vector
 from slalom_bench.errors import InvalidInput
+from slalom_bench.registry import surrogate
 
 
+@surrogate("linear", version=1)
 class LinearSurrogate:
     """F(S) = intercept + sum of the kept weights."""
 

@@ -10,9 +10,11 @@ from numpy.typing import ArrayLike
 
 from slalom_bench.core.types import Floats
 from slalom_bench.errors import InvalidInput
+from slalom_bench.registry import surrogate
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 
+@surrogate("slalom-multiclass", version=1)
 class MulticlassSlalom(SlalomSurrogate):
     """Centred logits l_c(S) = sum_S w_i v_ic / sum_S w_i with sum_c v_ic = 0; predicts the target's log-odds.
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from slalom_bench.core.types import Bools, Floats, Ints
 from slalom_bench.errors import InvalidInput
+from slalom_bench.registry import surrogate
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 BLOCK = 1024
@@ -35,7 +36,7 @@ def moved(removed: Bools, largest: int) -> Ints:
     return np.minimum(removals(removed)[1], largest)
 
 
-
+@surrogate("slalom-shift", version=1)
 class ShiftedSlalom(SlalomSurrogate):
     """Anchored SLALOM plus a shift table, exact at the full input and at every single deletion.
 
@@ -45,8 +46,13 @@ class ShiftedSlalom(SlalomSurrogate):
     kind = "slalom-shift"
 
     def __init__(
-        self, value: ArrayLike, importance: ArrayLike, anchor: tuple[float, float], correction: ArrayLike,
-        table: ArrayLike, offset: float,
+        self,
+        value: ArrayLike,
+        importance: ArrayLike,
+        anchor: tuple[float, float],
+        correction: ArrayLike,
+        table: ArrayLike,
+        offset: float,
     ) -> None:
         super().__init__(value, importance, anchor)
         self.correction = np.array(correction, np.float64)

@@ -10,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from slalom_bench.core.surrogate import checked_masks, checked_vector
 from slalom_bench.errors import InvalidInput
+from slalom_bench.registry import surrogate
 
 IN_RANGE = 600.0
 """Importances less far apart than this have weights that double precision holds together."""
 
 
+@surrogate("slalom", version=1)
 class SlalomSurrogate:
     """F(S) = sum_S w_i v_i / sum_S w_i with w = exp(importance), and optionally an always-kept anchor (v_0, s_0)."""
 

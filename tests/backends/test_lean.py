@@ -30,7 +30,8 @@ def own(model: HFBackend, sequences: list[np.ndarray]) -> np.ndarray:
 
 sequences_of_ids = st.lists(
     st.lists(st.integers(5, 60), min_size=1, max_size=30).map(lambda xs: np.array(xs, np.int64)),
-    min_size=1, max_size=12,
+    min_size=1,
+    max_size=12,
 )
 
 

@@ -166,10 +166,18 @@ def test_log_odds_are_the_served_models_and_a_rerun_is_free(server: Server, tmp_
 
 def test_failures_that_pass_are_retried(server: Server, tmp_path: Path) -> None:
     date = formatdate(time.time() + 0.5, usegmt=True)
-    server.faults.extend([
-        (429, b"slow down", {"Retry-After": "0.3"}), (500, b"oops"), (503, b"", {"Retry-After": date}), (200, b"{cut"),
-        (502, b"<html>"), "timeout", (429, f"key {KEY} is limited".encode()), (408, b""),
-    ])
+    server.faults.extend(
+        [
+            (429, b"slow down", {"Retry-After": "0.3"}),
+            (500, b"oops"),
+            (503, b"", {"Retry-After": date}),
+            (200, b"{cut"),
+            (502, b"<html>"),
+            "timeout",
+            (429, f"key {KEY} is limited".encode()),
+            (408, b""),
+        ]
+    )
     backend, classifier, sample = connect(server, tmp_path, attempts=9, concurrency=4, timeout=0.5)
     start = time.perf_counter()
     assert classifier.masked_log_odds(sample, masks(20)) == pytest.approx(
@@ -224,9 +232,7 @@ def test_the_cap_stops_before_sending_and_loses_nothing(server: Server, tmp_path
         classifier.masked_log_odds(sample, masks(40))
     assert len(server.requests) == backend.report()["requests"] == 20
     _, second, _ = connect(server, tmp_path, max_requests=20)
-    assert second.masked_log_odds(sample, masks(40)) == pytest.approx(
-        expected(sample, second, masks(40)), abs=1e-6
-    )
+    assert second.masked_log_odds(sample, masks(40)) == pytest.approx(expected(sample, second, masks(40)), abs=1e-6)
     assert len(server.requests) == 40
 
 
@@ -290,9 +296,7 @@ def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     gone = Server()
     url = gone.url
     gone.server_close()
-    backend = OpenAIBackend(
-        "m", ("negative", "positive"), base_url=url, cache=tmp_path, attempts=2, first_wait=0.01
-    )
+    backend = OpenAIBackend("m", ("negative", "positive"), base_url=url, cache=tmp_path, attempts=2, first_wait=0.01)
     with pytest.raises(EndpointError, match=r"gave up after 2 attempts.*refused"):
         backend.log_probabilities(["x"])
 
@@ -301,7 +305,11 @@ def test_black_box_capabilities_words_and_estimate(server: Server, tmp_path: Pat
     backend, classifier, sample = connect(server, tmp_path)
     assert classifier.tokens.decode(sample.ids) == TEXT
     assert classifier.tokens.words(classifier.encode(Example("b", "It's bad, bad!")).ids) == [
-        "It's", "bad", ",", "bad", "!",
+        "It's",
+        "bad",
+        ",",
+        "bad",
+        "!",
     ]
     assert classifier.capabilities == {"queries"}
     with pytest.raises(Unsupported, match="gradients"):
@@ -311,7 +319,10 @@ def test_black_box_capabilities_words_and_estimate(server: Server, tmp_path: Pat
     plan = backend.estimate(1000, [sample.ids])
     prompt = sum(len(message["content"]) for message in backend.payload(TEXT)["messages"])
     assert plan == {
-        "requests": 1000, "prompt_tokens": 250 * prompt, "completion_tokens": 1000, "max_requests": 10_000,
+        "requests": 1000,
+        "prompt_tokens": 250 * prompt,
+        "completion_tokens": 1000,
+        "max_requests": 10_000,
     }
     assert not server.requests
 
@@ -334,8 +345,13 @@ def test_a_run_stops_at_the_cap_and_a_rerun_finishes_it(
 
     monkeypatch.setenv("SLALOM_BENCH_CACHE", str(tmp_path / "cache"))
     suite = make_suite(
-        name="t", tasks=("synthetic-linear",), models=("openai:mini,concurrency=2",), budgets=(60,), samples=3,
-        explainers=("leave-one-out", "grad-l2"), metrics=("deletion",),
+        name="t",
+        tasks=("synthetic-linear",),
+        models=("openai:mini,concurrency=2",),
+        budgets=(60,),
+        samples=3,
+        explainers=("leave-one-out", "grad-l2"),
+        metrics=("deletion",),
     )
     options = ModelOptions(base_url=server.url, max_requests=40)
     with pytest.raises(RequestCap, match="exceed the cap of 40"):
@@ -353,8 +369,11 @@ def test_a_run_stops_at_the_cap_and_a_rerun_finishes_it(
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        (None, "--base-url"), ("ftp://host/v1", "scheme 'ftp'"), ("host/v1", "expected http"),
-        (f"http://user:{KEY}@host/v1", "no credentials"), (f"http://host/v1?key={KEY}", "no credentials"),
+        (None, "--base-url"),
+        ("ftp://host/v1", "scheme 'ftp'"),
+        ("host/v1", "expected http"),
+        (f"http://user:{KEY}@host/v1", "no credentials"),
+        (f"http://host/v1?key={KEY}", "no credentials"),
     ],
 )
 def test_addresses_that_are_refused(url: str | None, message: str) -> None:

@@ -39,9 +39,11 @@ def test_whitespace_words_and_log_odds() -> None:
 @pytest.mark.parametrize(
     ("output", "shape"),
     [
-        ("log_odds", lambda f: f[:, None]), ("probabilities", sigmoid),
+        ("log_odds", lambda f: f[:, None]),
+        ("probabilities", sigmoid),
         ("probabilities", lambda f: np.stack([1 - sigmoid(f), sigmoid(f)], 1)),
-        ("logits", lambda f: f), ("logits", lambda f: np.stack([7 - f / 2, 7 + f / 2], 1)),
+        ("logits", lambda f: f),
+        ("logits", lambda f: np.stack([7 - f / 2, 7 + f / 2], 1)),
     ],
 )
 def test_every_output_gives_the_same_log_odds(output: str, shape: Any) -> None:
@@ -113,8 +115,10 @@ def test_bad_answers_are_named(answer: Any, options: dict[str, Any], message: st
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"output": "scores"}, "unknown output 'scores'"), ({"takes": "tensors"}, "not 'tensors'"),
-        ({"takes": "ids"}, "needs the tokenizer"), ({"class_names": ("a",)}, "two or more"),
+        ({"output": "scores"}, "unknown output 'scores'"),
+        ({"takes": "tensors"}, "not 'tensors'"),
+        ({"takes": "ids"}, "needs the tokenizer"),
+        ({"class_names": ("a",)}, "two or more"),
         ({"class_names": ("a", "b", "c")}, "two classes, not 3"),
     ],
 )
@@ -157,7 +161,7 @@ def test_word_ids_are_the_same_in_every_process_and_order() -> None:
     assert ids[1] == ids[4]
     code = (
         "from slalom_bench.backends.callable_backend import *; t = HashedWords(PUNCTUATION);"
-        "print(t.encode(\"It's fine, really fine!\")[0].tolist())"
+        'print(t.encode("It\'s fine, really fine!")[0].tolist())'
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert there.strip() == str(ids.tolist())

@@ -13,8 +13,14 @@ from slalom_bench.cli import app
 
 def test_agreement_and_stability_of_a_run(tmp_path):
     run(
-        task=["synthetic-linear"], model=["bag-of-words"], explainer=["leave-one-out", "linear-deletion", "random"],
-        metric=["deletion"], budget=[120], samples=3, seed=[0, 1], out=tmp_path,
+        task=["synthetic-linear"],
+        model=["bag-of-words"],
+        explainer=["leave-one-out", "linear-deletion", "random"],
+        metric=["deletion"],
+        budget=[120],
+        samples=3,
+        seed=[0, 1],
+        out=tmp_path,
     )
     done = CliRunner().invoke(app, ["agreement", str(tmp_path), "--json"], catch_exceptions=False)
     (group,) = json.loads(done.stdout)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from slalom_bench import data, registry
+from slalom_bench import registry
 from slalom_bench.commands.data import data_command
+from slalom_bench.data import loading as data
 from slalom_bench.errors import InvalidInput
 from slalom_bench.tasks import imdb
 
@@ -74,7 +75,7 @@ def test_generated_tasks_and_own_files_have_no_places(tmp_path: Path, capsys: py
 
 
 def test_every_task_states_its_metadata() -> None:
-    tasks = {entry.name: entry.metadata for entry in registry.tasks.entries()}
+    tasks = {entry.name: entry.describe() for entry in registry.tasks.entries()}
     assert {"imdb", "yelp", "yelp-hat", "synthetic-linear", "synthetic-slalom", "text"} <= tasks.keys()
     for name in ("imdb", "yelp", "yelp-hat", "synthetic-linear", "synthetic-slalom", "text"):
         assert all(tasks[name][key] for key in ("source", "licence", "citation", "revision", "metrics")), name

@@ -71,8 +71,10 @@ def test_the_scores_are_the_explainers_own_as_in_a_run(bert):
     sample = found.sample
     assert sample.id == text_hash(text)[:16]
     with bert.work(100):
-        expected = registry.explainers.get("linear-deletion").build().explain(
-            bert, sample, 100, generator(3, "explain", sample.id)
+        expected = (
+            registry.explainers.get("linear-deletion")
+            .build()
+            .explain(bert, sample, 100, generator(3, "explain", sample.id))
         )
     explanation = found.results[0].explanation
     np.testing.assert_array_equal(explanation.scores["attribution"], expected.scores["attribution"])
@@ -281,8 +283,21 @@ def test_the_bars_are_the_primary_scores():
 def test_the_command_prints_scores_and_writes_files(checkpoint, tmp_path):
     html, plot = tmp_path / "a.html", tmp_path / "a.svg"
     result = call(
-        "w1 w2 [red]w3[/red]", "--model", checkpoint, "--explainer", "slalom-eff", "--explainer", "lime:tie=token",
-        "--budget", "60", "--html", str(html), "--plot", str(plot), "--device", "cpu",
+        "w1 w2 [red]w3[/red]",
+        "--model",
+        checkpoint,
+        "--explainer",
+        "slalom-eff",
+        "--explainer",
+        "lime:tie=token",
+        "--budget",
+        "60",
+        "--html",
+        str(html),
+        "--plot",
+        str(plot),
+        "--device",
+        "cpu",
     )
     assert "w1 w2 [red]w3[/red]" in result.stdout
     assert "importance" in result.stdout
@@ -344,11 +359,10 @@ def test_a_stand_in_is_named_everywhere(bert):
 
 @pytest.mark.parametrize("name", ["mini-bert", "mini-distilbert", "mini-gpt2"])
 def test_the_shipped_models_need_no_data(name, monkeypatch):
-    from slalom_bench import models
 
-    if not (models.build(name).directory / "model.safetensors").is_file():
+    if not (registry.models.build(name).directory / "model.safetensors").is_file():
         pytest.skip(f"{name} is not shipped yet")
-    monkeypatch.setattr("slalom_bench.data.load_task", lambda *_: pytest.fail("data were read"))
+    monkeypatch.setattr("slalom_bench.data.loading.load_task", lambda *_: pytest.fail("data were read"))
     text = "A dull, awful script; but what a wonderful cast 😀!"
     data = json.loads(call(text, "--model", name, "--explainer", "leave-one-out", "--json", "--device", "cpu").stdout)
     assert data["class_names"] == ["negative", "positive"]

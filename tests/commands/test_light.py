@@ -44,7 +44,7 @@ def test_list_json_names_every_registered_thing_with_version_and_needs():
 
     found = json.loads(call("list", "--json").stdout)
     for kind in ("task", "model", "explainer", "metric", "suite"):
-        assert sorted(row["name"] for row in found[f"{kind}s"]) == registry.names(kind)
+        assert sorted(row["name"] for row in found[f"{kind}s"]) == registry.KINDS[kind].names()
         assert all({"version", "needs", "summary", "origin"} <= row.keys() for row in found[f"{kind}s"])
 
 

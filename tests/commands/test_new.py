@@ -32,13 +32,6 @@ def invoke(command, *arguments: str):
 
 
 @pytest.fixture
-def fresh_registry(monkeypatch):
-    """Registrations of this test do not outlive it."""
-    registry.explainers.names()
-    monkeypatch.setitem(registry._entries, "explainer", dict(registry._entries["explainer"]))
-
-
-@pytest.fixture
 def fake_checkout(tmp_path, monkeypatch):
     (tmp_path / "explainers").mkdir()
     (tmp_path / "explainers" / "__init__.py").touch()
@@ -49,7 +42,7 @@ def fake_checkout(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_new_explainer_passes_the_contract(tmp_path, fresh_registry):
+def test_a_new_explainer_passes_the_contract(tmp_path, scratch):
     written = new_explainer("brand-new", tmp_path)
     (factory,) = resolve(str(written.files[0]))
     report = check(factory)
@@ -57,26 +50,27 @@ def test_a_new_explainer_passes_the_contract(tmp_path, fresh_registry):
     assert [finding.verdict for finding in report.findings] == ["pass"] * len(report.findings), str(report)
 
 
-def test_its_own_tests_pass_as_a_plugin(tmp_path, monkeypatch, fresh_registry):
+def test_its_own_tests_pass_as_a_plugin(tmp_path, monkeypatch, scratch):
     test = new_explainer("brand-new-tested", tmp_path).files[1]
     monkeypatch.syspath_prepend(str(tmp_path))
     tests = runpy.run_path(str(test))
     assert [name for name in tests if name.startswith("test_")] == [
-        "test_it_keeps_the_contract", "test_it_finds_the_weights_of_an_additive_model",
+        "test_it_keeps_the_contract",
+        "test_it_finds_the_weights_of_an_additive_model",
     ]
     tests["test_it_finds_the_weights_of_an_additive_model"]()
 
 
-def test_the_plugin_is_found_through_its_entry_point(tmp_path, monkeypatch, fresh_registry):
+def test_the_plugin_is_found_through_its_entry_point(tmp_path, monkeypatch, scratch):
     new_explainer("brand-new", tmp_path)
     project = tomllib.loads((tmp_path / "pyproject.toml").read_text())
     ((name, value),) = project["project"]["entry-points"]["slalom_bench.explainers"].items()
     assert project["tool"]["setuptools"]["py-modules"] == [value.split(":")[0]]
     monkeypatch.syspath_prepend(str(tmp_path))
     point = importlib.metadata.EntryPoint(name, value, "slalom_bench.explainers")
-    registry._add_outside("explainer", point)
+    registry.explainers._add_outside(point)
     entry = registry.explainers.get("brand-new")
-    assert entry.metadata == {"stochastic": True, "family": "additive"}
+    assert (entry.stochastic, entry.family) == (True, "additive")
     assert entry.needs == {"queries"}
 
 
@@ -127,10 +121,16 @@ def test_names_that_are_taken_kinds_that_are_unknown_and_places_that_are_no_chec
 
 def test_names_in_python():
     assert [module_name(n) for n in ("my-method", "a.b", "3d", "import")] == [
-        "my_method", "a_b", "explainer_3d", "explainer_import",
+        "my_method",
+        "a_b",
+        "explainer_3d",
+        "explainer_import",
     ]
     assert [class_name(n) for n in ("my-method", "a.b", "3d", "none")] == [
-        "MyMethod", "AB", "Explainer3d", "ExplainerNone",
+        "MyMethod",
+        "AB",
+        "Explainer3d",
+        "ExplainerNone",
     ]
 
 
@@ -144,7 +144,7 @@ def test_check_prints_one_line_a_rule_and_exits_by_the_verdict():
     assert "skip  planted-signal: declared a baseline" in good.stdout
 
 
-def test_check_as_json_of_a_file_that_fails(tmp_path, fresh_registry):
+def test_check_as_json_of_a_file_that_fails(tmp_path, scratch):
     path: Path = new_explainer("brand-new", tmp_path).files[0]
     path.write_text(path.read_text().replace("stochastic=True", "stochastic=False"))
     result = invoke(check_command, str(path), "--rule", "other-seed", "--json")

@@ -43,8 +43,18 @@ def test_an_outside_method_that_knows_the_truth_is_perfect(tmp_path, samples):
         rows.append({"id": sample["id"], "scores": {"value": value}, "surrogate": surrogate})
     file = write(tmp_path / "mine.jsonl", rows)
     done = call(
-        "score", file, "--name", "oracle", "--out", str(tmp_path / "run"), "--json", *WHERE,
-        "--metric", "strict-fidelity:largest=1", "--metric", "deletion",
+        "score",
+        file,
+        "--name",
+        "oracle",
+        "--out",
+        str(tmp_path / "run"),
+        "--json",
+        *WHERE,
+        "--metric",
+        "strict-fidelity:largest=1",
+        "--metric",
+        "deletion",
     )
     assert done.exit_code == 0
     (cell,) = read_run(tmp_path / "run")
@@ -70,14 +80,32 @@ def test_bad_files_and_names_are_refused(tmp_path, samples):
 def test_the_profile_counts_times_and_draws(tmp_path):
     out = tmp_path / "run"
     words = [
-        "profile", *WHERE, "--explainer", "slalom-fidel", "--explainer", "linear-deletion", "--budget", "20,40",
-        "--metric", "deletion", "--timed", "1", "--replicates", "2", "--out", str(out), "--json",
+        "profile",
+        *WHERE,
+        "--explainer",
+        "slalom-fidel",
+        "--explainer",
+        "linear-deletion",
+        "--budget",
+        "20,40",
+        "--metric",
+        "deletion",
+        "--timed",
+        "1",
+        "--replicates",
+        "2",
+        "--out",
+        str(out),
+        "--json",
     ]
     done = call(*words)
     assert done.exit_code == 0
     rows = json.loads(done.stdout.strip().splitlines()[-1])
     assert [(row["explainer"], row["budget"]) for row in rows] == [
-        ("slalom-fidel", 20), ("slalom-fidel", 40), ("linear-deletion", 20), ("linear-deletion", 40)
+        ("slalom-fidel", 20),
+        ("slalom-fidel", 40),
+        ("linear-deletion", 20),
+        ("linear-deletion", 40),
     ]
     for row in rows:
         assert row["queries"] == row["budget"]

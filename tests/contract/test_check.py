@@ -48,8 +48,11 @@ class Good:
     def finish(self, classifier: Any, sample: Any, scores: Any, full: float, rng: np.random.Generator) -> Explanation:
         """What the broken ones below get wrong."""
         return Explanation(
-            {"attribution": scores}, "attribution", classifier.target,
-            surrogate=LinearSurrogate.from_full(scores, full), diagnostics={"full": float(full)},
+            {"attribution": scores},
+            "attribution",
+            classifier.target,
+            surrogate=LinearSurrogate.from_full(scores, full),
+            diagnostics={"full": float(full)},
         )
 
 
@@ -245,7 +248,9 @@ class ReadsGlobally(Good):
 class OtherSurrogate(Good):
     def finish(self, classifier, sample, scores, full, rng):
         return Explanation(
-            {"attribution": scores}, "attribution", classifier.target,
+            {"attribution": scores},
+            "attribution",
+            classifier.target,
             surrogate=LinearSurrogate.from_full(2 * scores, full),
         )
 
@@ -253,7 +258,9 @@ class OtherSurrogate(Good):
 class OtherImportance(Good):
     def finish(self, classifier, sample, scores, full, rng):
         return Explanation(
-            {"value": scores, "importance": scores}, "value", classifier.target,
+            {"value": scores, "importance": scores},
+            "value",
+            classifier.target,
             surrogate=SlalomSurrogate(scores, -scores),
         )
 
@@ -293,7 +300,8 @@ def test_a_good_explainer_passes_every_rule(subject):
 
 
 @pytest.mark.parametrize(
-    ("rule", "broken"), [(rule, cls) for rule, classes in BROKEN.items() for cls in classes],
+    ("rule", "broken"),
+    [(rule, cls) for rule, classes in BROKEN.items() for cls in classes],
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_a_broken_explainer_fails_exactly_its_rule(rule, broken):

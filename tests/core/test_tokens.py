@@ -38,8 +38,31 @@ def test_distinct_words_have_the_ids_of_the_texts(name: str) -> None:
     tokens = load_tokens(MINIS / name, ModelOptions(progress=False))
     rng = np.random.default_rng(0)
     marks = [
-        "a", "b1", "\u00e9", "e\u0301", "\u0301", "\u0391\u03a3", "\u7535", "\u2163", "\u00bd", "\U0001f600", "'s", "_",
-        ".", " ", "  ", "\n", "\t", "\xa0", "\x1c", "\x00", "<br />", "<br", "/>", "[MASK]", "<|endoftext|>",
+        "a",
+        "b1",
+        "\u00e9",
+        "e\u0301",
+        "\u0301",
+        "\u0391\u03a3",
+        "\u7535",
+        "\u2163",
+        "\u00bd",
+        "\U0001f600",
+        "'s",
+        "_",
+        ".",
+        " ",
+        "  ",
+        "\n",
+        "\t",
+        "\xa0",
+        "\x1c",
+        "\x00",
+        "<br />",
+        "<br",
+        "/>",
+        "[MASK]",
+        "<|endoftext|>",
     ]
     texts = ["".join(rng.choice([*marks, " ", " "], 30)) for _ in range(300)]
     labels = rng.integers(0, 3, len(texts)).tolist()

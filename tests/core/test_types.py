@@ -49,8 +49,11 @@ pair = st.tuples(numbers, numbers)
 def test_explanations_come_back_from_json_to_the_bit(pairs, anchor):
     value, importance = (np.array(column) for column in zip(*pairs, strict=True))
     explanation = Explanation(
-        {"value": value, "importance": importance}, "value", unsigned=frozenset({"importance"}),
-        surrogate=SlalomSurrogate(value, importance, anchor), diagnostics={"converged": True},
+        {"value": value, "importance": importance},
+        "value",
+        unsigned=frozenset({"importance"}),
+        surrogate=SlalomSurrogate(value, importance, anchor),
+        diagnostics={"converged": True},
     )
     again = explanation_from_dict(json.loads(json.dumps(explanation.to_dict())))
     assert (again.scores["value"] == value).all()

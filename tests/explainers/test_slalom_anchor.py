@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slalom_bench import registry
 from slalom_bench.backends.closed_forms import ClosedFormBackend, SlalomNet, bag_of_words
 from slalom_bench.backends.random_models import random_backend
 from slalom_bench.core.tokens import WordTokens
@@ -32,7 +33,7 @@ def anchored() -> tuple[Classifier, np.ndarray, np.ndarray, tuple[float, float]]
 
 
 def test_an_anchored_slalom_transformer_is_recovered(
-    anchored: tuple[Classifier, np.ndarray, np.ndarray, tuple[float, float]]
+    anchored: tuple[Classifier, np.ndarray, np.ndarray, tuple[float, float]],
 ) -> None:
     handle, value, importance, anchor = anchored
     first = len(handle.tokens.words(np.arange(4)))  # the words follow [PAD] [UNK] [MASK] [CLS]
@@ -98,11 +99,9 @@ def test_single_deletions_are_exact_and_larger_ones_beat_adding_them_up(
 @pytest.mark.parametrize("removal", ["delete", "mask", "pad"])
 @pytest.mark.parametrize("ids", [[7], [7, 9], [7, 7, 7], list(range(5, 45))])
 @pytest.mark.parametrize("budget", [1, 20, 130])
-def test_edge_inputs_within_budget(
-    removal: str, ids: list[int], budget: int, handles: dict[str, Classifier]
-) -> None:
+def test_edge_inputs_within_budget(removal: str, ids: list[int], budget: int, handles: dict[str, Classifier]) -> None:
     for backend in (handles["bert"].backend, handles["gpt2"].backend):
-        handle = Classifier(backend, removal=removal)
+        handle = Classifier(backend, removal=registry.removals.build(removal))
         if removal == "pad" and backend.name == "random-gpt2":
             continue
         with handle.work(budget) as cost:

@@ -68,8 +68,11 @@ def test_three_classes_are_recovered(samples: str, three: tuple[Classifier, Thre
 def test_with_two_classes_the_binary_value_is_twice_the_class_value() -> None:
     rng = np.random.default_rng(2)
     words = [f"w{i}" for i in range(10)]
-    handle = Classifier(slalom_transformer(dict(zip(words, rng.normal(size=10), strict=True)),
-                                           dict(zip(words, rng.normal(size=10), strict=True))))
+    handle = Classifier(
+        slalom_transformer(
+            dict(zip(words, rng.normal(size=10), strict=True)), dict(zip(words, rng.normal(size=10), strict=True))
+        )
+    )
     sample = Sample("s", np.arange(3, 13))
     many = SlalomMulticlass().explain(handle, sample, 500, np.random.default_rng(0))
     binary = SlalomEff().explain(handle, sample, 500, np.random.default_rng(0))

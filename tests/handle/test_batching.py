@@ -75,7 +75,7 @@ def test_no_two_keys_of_a_million_short_sequences_are_equal_in_either_lane():
 
 
 def test_keys_are_the_same_in_every_process():
-    code = "from slalom_bench.batching import Ragged; print(Ragged.of([[7, -1, 2**62], []]).keys().tolist())"
+    code = "from slalom_bench.core.sequences import Ragged; print(Ragged.of([[7, -1, 2**62], []]).keys().tolist())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() == str(Ragged.of([[7, -1, 2**62], []]).keys().tolist()) == PINNED
 
@@ -113,7 +113,8 @@ def packed(lengths: list[int], token_budget: int, pads: bool) -> list[slice]:
 @settings(max_examples=300)
 @given(
     lengths=st.lists(st.integers(1, 60) | st.integers(50, 60), max_size=200).map(lambda xs: sorted(xs, reverse=True)),
-    token_budget=st.integers(1, 3000), pads=st.booleans(),
+    token_budget=st.integers(1, 3000),
+    pads=st.booleans(),
 )
 def test_batches_are_those_of_the_rule(lengths, token_budget, pads):
     assert list(pack(lengths, token_budget, pads=pads)) == packed(lengths, token_budget, pads)

@@ -34,7 +34,8 @@ def ids(*values: int) -> NDArray[np.int64]:
 
 sequences_of_ids = st.lists(
     st.lists(st.integers(5, 60), min_size=1, max_size=40).map(lambda xs: np.array(xs, np.int64)),
-    min_size=1, max_size=25,
+    min_size=1,
+    max_size=25,
 )
 
 

@@ -91,9 +91,7 @@ def test_paper_protocol_by_hand():
     # towards 1: a goes first; unsigned scores are turned round with the label too
     deletion, _ = scored(Deletion(), text=text, scores=scores, label=1, protocol="paper")
     assert deletion.values["lin"] == pytest.approx(1 - p(0))
-    unsigned, _ = scored(
-        Insertion(), text=text, scores=scores, label=0, protocol="paper", unsigned=frozenset({"lin"})
-    )
+    unsigned, _ = scored(Insertion(), text=text, scores=scores, label=0, protocol="paper", unsigned=frozenset({"lin"}))
     assert unsigned.values == pytest.approx(insertion.values)
     assert paper_counts(16).tolist() == [5, 10, 15]
     assert paper_counts(600)[-1] == 510

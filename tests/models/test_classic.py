@@ -265,7 +265,8 @@ def review_task(copies: int = 40) -> TaskData:
     labels = (1, 1, 0, 0, 1, 0)
     examples = [
         Example(f"{i}-{j}", f"{text} number x{i}", label)
-        for i in range(copies) for j, (text, label) in enumerate(zip(REVIEWS, labels, strict=True))
+        for i in range(copies)
+        for j, (text, label) in enumerate(zip(REVIEWS, labels, strict=True))
     ]
     source = DataSource("generated", "reviews", f"reviews {copies}")
     return TaskData("reviews", source, ("negative", "positive"), examples[:30], examples[30:])

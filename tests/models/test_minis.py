@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slalom_bench import models
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.tokens import HFTokens
 from slalom_bench.core.types import DataSource, Example, TaskData
@@ -19,6 +18,7 @@ from slalom_bench.data.sources import Absent
 from slalom_bench.data.splits import distinct, is_held_out, labelled
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.models.loading import load_model, model_availability
 from slalom_bench.models.minis import MiniBert, MiniDistilBert, MiniGpt2, train_tokenizer
 
 MINIS = {"mini-bert": MiniBert, "mini-distilbert": MiniDistilBert, "mini-gpt2": MiniGpt2}
@@ -35,7 +35,7 @@ def task() -> TaskData:
 
 @pytest.fixture(scope="module")
 def handles(task: TaskData) -> dict[str, Classifier]:
-    return {name: Classifier(models.load(name, task, QUIET)) for name in MINIS}
+    return {name: Classifier(load_model(name, task, QUIET)) for name in MINIS}
 
 
 def directory(name: str) -> Path:
@@ -134,14 +134,14 @@ def test_trained_on_what_the_hash_split_trains_on_only() -> None:
 
 def test_the_shipped_weights_are_fixed(task: TaskData) -> None:
     with pytest.raises(InvalidInput, match="epochs need weights=trained"):
-        models.load("mini-bert:epochs=3", task, QUIET)
+        load_model("mini-bert:epochs=3", task, QUIET)
     with pytest.raises(InvalidInput, match="shipped or trained, not 'own'"):
-        models.load("mini-bert:weights=own", task, QUIET)
+        load_model("mini-bert:weights=own", task, QUIET)
     with pytest.raises(Unsupported, match="two classes"):
-        models.load("mini-bert", replace(task, class_names=("a", "b", "c")), QUIET)
+        load_model("mini-bert", replace(task, class_names=("a", "b", "c")), QUIET)
     with pytest.raises(Unsupported, match="use gpt2"):
-        models.load("mini-gpt2", load_task("synthetic-linear", {"train_size": 5, "evaluation_size": 5}), QUIET)
-    assert models.availability("mini-bert", "imdb", QUIET).state == "shipped"
+        load_model("mini-gpt2", load_task("synthetic-linear", {"train_size": 5, "evaluation_size": 5}), QUIET)
+    assert model_availability("mini-bert", "imdb", QUIET).state == "shipped"
 
 
 def test_pieces_are_numbered_in_alphabetical_order_after_the_special_tokens() -> None:

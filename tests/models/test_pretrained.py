@@ -15,24 +15,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from slalom_bench import models
+from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.models.loading import load_model, model_availability, resolve_model
 from slalom_bench.models.minis import train_tokenizer
 
 TEXTS = [
-    "a good film with a good story", "a bad film", "we watched the worst movie of the year and left early",
-    "the best", "an ok plot, fine actors, and a very slow middle part that nobody needs at all",
+    "a good film with a good story",
+    "a bad film",
+    "we watched the worst movie of the year and left early",
+    "the best",
+    "an ok plot, fine actors, and a very slow middle part that nobody needs at all",
 ]
 QUIET = ModelOptions(device="cpu", progress=False)
 ARCHITECTURES = ("bert", "distilbert", "gpt2", "bloom", "mamba")
 
 
-def make_checkpoint(directory: Path, architecture: str, classes: tuple[str, ...] = ("negative", "positive"),
-                    layers: int = 2) -> Path:
+def make_checkpoint(
+    directory: Path, architecture: str, classes: tuple[str, ...] = ("negative", "positive"), layers: int = 2
+) -> Path:
     """A small random classifier and its tokenizer, saved as transformers saves them."""
     import torch
 
@@ -41,8 +46,16 @@ def make_checkpoint(directory: Path, architecture: str, classes: tuple[str, ...]
     tokenizer = train_tokenizer("bert" if "bert" in architecture else "gpt2", TEXTS * 3)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        module = random_module(architecture, len(tokenizer), tokenizer.pad_token_id, classes, layers=layers, width=32,
-                               positions=64, dropout=0.1)
+        module = random_module(
+            architecture,
+            len(tokenizer),
+            tokenizer.pad_token_id,
+            classes,
+            layers=layers,
+            width=32,
+            positions=64,
+            dropout=0.1,
+        )
         with torch.no_grad():
             for parameter in module.parameters():
                 if parameter.dim() > 1:
@@ -84,20 +97,22 @@ def test_log_odds_are_those_of_transformers_called_directly(
     from slalom_bench.backends import nets
 
     directory = checkpoints[architecture]
-    found = answers(Classifier(models.load(f"hf:{directory}", task, QUIET)))
+    found = answers(Classifier(load_model(f"hf:{directory}", task, QUIET)))
     tokenizer = hf.AutoTokenizer.from_pretrained(directory)
     auto = nets.MambaForSequenceClassification if architecture == "mamba" else hf.AutoModelForSequenceClassification
     module: Any = auto.from_pretrained(directory).eval()
     with torch.no_grad():
-        logits = [module(**{k: v for k, v in tokenizer(text, return_tensors="pt").items() if k != "token_type_ids"})
-                  .logits[0] for text in TEXTS]
+        logits = [
+            module(**{k: v for k, v in tokenizer(text, return_tensors="pt").items() if k != "token_type_ids"}).logits[0]
+            for text in TEXTS
+        ]
     np.testing.assert_allclose(found, [float(row[1] - row[0]) for row in logits], atol=1e-5)
     assert np.ptp(found) > 1e-3
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_one_by_one_and_together_are_the_same(checkpoints: dict[str, Path], task: TaskData, architecture: str) -> None:
-    backend = models.load(f"hf:{checkpoints[architecture]}", task, QUIET)
+    backend = load_model(f"hf:{checkpoints[architecture]}", task, QUIET)
     alone = answers(Classifier(backend, token_budget=1))
     np.testing.assert_allclose(alone, answers(Classifier(backend, token_budget=10_000)), atol=1e-5)
     np.testing.assert_allclose(alone, [answers_of(backend, text) for text in TEXTS], atol=1e-5)
@@ -111,8 +126,8 @@ def answers_of(backend: Any, text: str) -> float:
 @pytest.mark.parametrize("architecture", ["gpt2", "bloom", "mamba"])
 def test_a_hidden_tail_is_as_if_cut_off(checkpoints: dict[str, Path], task: TaskData, architecture: str) -> None:
     """Last-token models are read at the last position that is not hidden."""
-    backend = models.load(f"hf:{checkpoints[architecture]}", task, QUIET)
-    hidden = Classifier(backend, removal="pad")
+    backend = load_model(f"hf:{checkpoints[architecture]}", task, QUIET)
+    hidden = Classifier(backend, removal=registry.removals.build("pad"))
     sample = hidden.encode(Example("x", TEXTS[2]))
     keep = np.arange(len(sample)) < 5
     cut = hidden.log_odds([sample.ids[:5]])
@@ -120,7 +135,7 @@ def test_a_hidden_tail_is_as_if_cut_off(checkpoints: dict[str, Path], task: Task
 
 
 def test_mamba_has_gradients_and_no_attention(checkpoints: dict[str, Path], task: TaskData) -> None:
-    classifier = Classifier(models.load(f"mamba:source={checkpoints['mamba']}", task, QUIET))
+    classifier = Classifier(load_model(f"mamba:source={checkpoints['mamba']}", task, QUIET))
     assert classifier.capabilities == {"queries", "gradients"}
     sample = classifier.encode(Example("x", TEXTS[0]))
     words = classifier.embed(sample)
@@ -134,36 +149,34 @@ def test_mamba_has_gradients_and_no_attention(checkpoints: dict[str, Path], task
 
 
 @pytest.mark.parametrize("architecture", ["bloom", "mamba"])
-def test_large_models_take_the_dtype_asked_for(
-    checkpoints: dict[str, Path], task: TaskData, architecture: str
-) -> None:
+def test_large_models_take_the_dtype_asked_for(checkpoints: dict[str, Path], task: TaskData, architecture: str) -> None:
     spec = f"{architecture}:source={checkpoints[architecture]}"
-    half = models.load(spec, task, replace(QUIET, dtype="bfloat16"))
-    full = models.load(spec, task, QUIET)
+    half = load_model(spec, task, replace(QUIET, dtype="bfloat16"))
+    full = load_model(spec, task, QUIET)
     assert (half.dtype, full.dtype) == ("bfloat16", "float32")
     assert half.identity() != full.identity()
     np.testing.assert_allclose(answers(Classifier(half)), answers(Classifier(full)), atol=0.5)
     with pytest.raises(InvalidInput, match="unknown dtype 'int8'"):
-        models.load(spec, task, replace(QUIET, dtype="int8"))
+        load_model(spec, task, replace(QUIET, dtype="int8"))
 
 
 def test_a_device_map_is_passed_on(checkpoints: dict[str, Path], task: TaskData) -> None:
     spec, options = f"bloom:source={checkpoints['bloom']}", replace(QUIET, device_map="cpu")
     if importlib.util.find_spec("accelerate") is None:
         with pytest.raises(InvalidInput, match="pip install accelerate"):
-            models.load(spec, task, options)
+            load_model(spec, task, options)
     else:
-        backend: Any = models.load(spec, task, options)
+        backend: Any = load_model(spec, task, options)
         assert {str(device) for device in backend.module.hf_device_map.values()} == {"cpu"}
 
 
 def test_three_classes_and_one_logit(tmp_path: Path, task: TaskData) -> None:
-    three = models.load(f"hf:{make_checkpoint(tmp_path / 'three', 'bert', ('no', 'maybe', 'yes'))}", task, QUIET)
+    three = load_model(f"hf:{make_checkpoint(tmp_path / 'three', 'bert', ('no', 'maybe', 'yes'))}", task, QUIET)
     assert three.class_names == ("no", "maybe", "yes")
     classifier = Classifier(three)
     probabilities = classifier.probabilities([classifier.encode(Example("x", TEXTS[0])).ids])
     assert probabilities.shape == (1, 3)
-    one = models.load(f"hf:{make_checkpoint(tmp_path / 'one', 'gpt2', ('angry',))}", task, QUIET)
+    one = load_model(f"hf:{make_checkpoint(tmp_path / 'one', 'gpt2', ('angry',))}", task, QUIET)
     assert one.class_names == ("not angry", "angry")
     assert np.ptp(answers(Classifier(one))) > 0
 
@@ -172,10 +185,10 @@ def test_fp16_files_are_computed_in_float32(broken: Path, task: TaskData) -> Non
     import torch
     from safetensors.torch import load_file, save_file
 
-    before = answers(Classifier(models.load(f"hf:{broken}", task, QUIET)))
+    before = answers(Classifier(load_model(f"hf:{broken}", task, QUIET)))
     weights = load_file(broken / "model.safetensors")
     save_file({k: v.to(torch.float16) for k, v in weights.items()}, broken / "model.safetensors", {"format": "pt"})
-    backend = models.load(f"hf:{broken}", task, QUIET)
+    backend = load_model(f"hf:{broken}", task, QUIET)
     assert backend.dtype == "float32"
     np.testing.assert_allclose(answers(Classifier(backend)), before, atol=0.02)
 
@@ -187,7 +200,7 @@ def test_no_tokenizer(broken: Path, task: TaskData) -> None:
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (broken / name).unlink()
     with pytest.raises(InvalidInput, match="no tokenizer"):
-        models.load(f"hf:{broken}", task, QUIET)
+        load_model(f"hf:{broken}", task, QUIET)
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"\xff" * 8 + data[8:]])
@@ -195,13 +208,13 @@ def test_corrupt_weights(broken: Path, task: TaskData, damage: Any) -> None:
     path = broken / "model.safetensors"
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(InvalidInput, match="corrupt"):
-        models.load(f"hf:{broken}", task, QUIET)
+        load_model(f"hf:{broken}", task, QUIET)
 
 
 def test_pickled_weights_are_refused(broken: Path, task: TaskData) -> None:
     (broken / "model.safetensors").rename(broken / "pytorch_model.bin")
     with pytest.raises(InvalidInput, match="pickled ones are never loaded"):
-        models.load(f"hf:{broken}", task, QUIET)
+        load_model(f"hf:{broken}", task, QUIET)
 
 
 def test_an_untrained_head_is_refused(broken: Path, task: TaskData) -> None:
@@ -211,7 +224,7 @@ def test_an_untrained_head_is_refused(broken: Path, task: TaskData) -> None:
     body = {name: tensor for name, tensor in weights.items() if "classifier" not in name}
     save_file(body, broken / "model.safetensors", {"format": "pt"})
     with pytest.raises(InvalidInput, match=r"not a trained sequence classifier.*classifier\.bias"):
-        models.load(f"hf:{broken}", task, QUIET)
+        load_model(f"hf:{broken}", task, QUIET)
 
 
 def test_code_beside_a_checkpoint_is_not_run(broken: Path, task: TaskData, tmp_path: Path) -> None:
@@ -221,18 +234,18 @@ def test_code_beside_a_checkpoint_is_not_run(broken: Path, task: TaskData, tmp_p
     (broken / "config.json").write_text(json.dumps(config))
     (broken / "own.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     with pytest.raises(InvalidInput):
-        models.load(f"hf:{broken}", task, QUIET)
+        load_model(f"hf:{broken}", task, QUIET)
     assert not (tmp_path / "ran").exists()
 
 
 def test_missing_directories_and_unreachable_hubs(task: TaskData, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="no such directory"):
-        models.load("hf:./nowhere", task, QUIET)
+        load_model("hf:./nowhere", task, QUIET)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InvalidInput, match="HF_HUB_OFFLINE is set"):
-        models.load("hf:someone/something", task, QUIET)
+        load_model("hf:someone/something", task, QUIET)
     with pytest.raises(InvalidInput, match="hf:DIRECTORY or hf:HUB_ID"):
-        models.load("hf", task, QUIET)
+        load_model("hf", task, QUIET)
 
 
 # ---- cutting and fine-tuning ----
@@ -254,31 +267,31 @@ def test_pretrained_models_are_cut_and_fine_tuned(tmp_path: Path, task: TaskData
     module: Any = hf.AutoModelForSequenceClassification.from_pretrained(source)
     module.base_model.save_pretrained(source)
     options = replace(QUIET, data_dir=tmp_path)
-    assert models.availability(architecture, "text", options).state == "train"
-    small = models.build(f"{architecture}:epochs=1")
+    assert model_availability(architecture, "text", options).state == "train"
+    small = registry.models.build(f"{architecture}:epochs=1")
     cut = small.build(task, [], options)
     pretrained = dict(module.base_model.named_parameters())
     kept = dict(cut.module.base_model.named_parameters())
     assert cut.module.config.num_hidden_layers == 2
     assert set(kept) < set(pretrained)
     assert all(kept[name].equal(pretrained[name]) for name in kept)
-    backend = models.load(f"{architecture}:epochs=1", task, options)
+    backend = load_model(f"{architecture}:epochs=1", task, options)
     assert backend.class_names == task.class_names
     assert backend.module.config.num_hidden_layers == 2  # type: ignore[attr-defined]
-    assert models.availability(f"{architecture}:epochs=1", "text", options).state == "cached"
+    assert model_availability(f"{architecture}:epochs=1", "text", options).state == "cached"
 
 
 @pytest.mark.usefixtures("offline")
 def test_minis_stand_in_where_the_hub_cannot_be_had(task: TaskData) -> None:
-    assert models.availability("gpt2", "text", QUIET).state == "unavailable"
-    actual, reason = models.resolve("gpt2", task, QUIET)
+    assert model_availability("gpt2", "text", QUIET).state == "unavailable"
+    actual, reason = resolve_model("gpt2", task, QUIET)
     assert actual == "mini-gpt2"
     assert "HF_HUB_OFFLINE is set" in reason
-    assert models.resolve("mini-gpt2", task, QUIET) == ("mini-gpt2", "")
+    assert resolve_model("mini-gpt2", task, QUIET) == ("mini-gpt2", "")
     synthetic = load_task("synthetic-linear", {"train_size": 10, "evaluation_size": 5})
-    assert models.resolve("bert", synthetic, QUIET) == ("bert", "")
+    assert resolve_model("bert", synthetic, QUIET) == ("bert", "")
     with pytest.raises(InvalidInput, match="mini-bert"):
-        models.load("bert", task, QUIET)
+        load_model("bert", task, QUIET)
 
 
 def test_an_unreachable_hub_is_noticed_in_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +302,7 @@ def test_an_unreachable_hub_is_noticed_in_seconds(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("SLALOM_BENCH_CACHE", str(tmp_path))
     start = time.monotonic()
-    found = models.availability("bloom", "imdb", QUIET)
+    found = model_availability("bloom", "imdb", QUIET)
     assert found.state == "unavailable"
     assert "cannot be reached" in found.detail
     assert time.monotonic() - start < 10
@@ -302,8 +315,8 @@ def test_laws_answer_exactly_and_only_for_their_task() -> None:
     linear = load_task("synthetic-linear", {"train_size": 10, "evaluation_size": 30})
     slalom = load_task("synthetic-slalom", {"train_size": 10, "evaluation_size": 30})
     weight, value = linear.truth["weight"], slalom.truth["value"]
-    bag = Classifier(models.load("bag-of-words", linear, QUIET))
-    law = Classifier(models.load("slalom-transformer", slalom, QUIET))
+    bag = Classifier(load_model("bag-of-words", linear, QUIET))
+    law = Classifier(load_model("slalom-transformer", slalom, QUIET))
     for example in linear.evaluation:
         expected = sum(weight[word] for word in example.text.split())
         assert bag.log_odds([bag.encode(example).ids])[0] == pytest.approx(expected, abs=1e-5)
@@ -313,14 +326,14 @@ def test_laws_answer_exactly_and_only_for_their_task() -> None:
         expected = (share * [value[word] for word in words]).sum() / share.sum()
         assert law.log_odds([law.encode(example).ids])[0] == pytest.approx(expected, abs=1e-5)
     with pytest.raises(Unsupported, match="the law of synthetic-linear"):
-        models.load("bag-of-words", slalom, QUIET)
+        load_model("bag-of-words", slalom, QUIET)
 
 
 def test_availability_of_every_model_loads_neither_torch_nor_transformers() -> None:
     code = (
         "import sys; from slalom_bench import models, registry\n"
         "options = ModelOptions()\n"
-        "for name in registry.models.names(): assert str(models.availability(name, None, options))\n"
+        "for name in registry.models.names(): assert str(model_availability(name, None, options))\n"
         "assert not {'torch', 'transformers'} & set(sys.modules), 'heavy import'\n"
     )
     env = {**os.environ, "HF_HUB_OFFLINE": "1"}
@@ -330,5 +343,5 @@ def test_availability_of_every_model_loads_neither_torch_nor_transformers() -> N
 
 def test_unknown_names_and_parameters_are_named() -> None:
     with pytest.raises(InvalidInput, match="no parameter 'depth'"):
-        models.build("bert:depth=3")
-    assert models.availability("bertt", None, QUIET).state == "unavailable"
+        registry.models.build("bert:depth=3")
+    assert model_availability("bertt", None, QUIET).state == "unavailable"

@@ -81,8 +81,12 @@ def test_a_short_epoch_is_not_the_best_once_there_is_a_long_one(tmp_path: Path) 
     for short in (0, 1, 2):
         recipe = replace(RECIPE, epochs=2, short_epochs=short, token_drop=0.0, warmup=0.0)
         chosen[short] = fit(
-            random_backend("bert", scale=1.0), lambda epoch: worse if epoch else good, validation, recipe,
-            tmp_path / str(short), silent,
+            random_backend("bert", scale=1.0),
+            lambda epoch: worse if epoch else good,
+            validation,
+            recipe,
+            tmp_path / str(short),
+            silent,
         ).best_epoch
     assert chosen == {0: 0, 1: 1, 2: 0}
 
@@ -91,8 +95,14 @@ def test_training_leaves_the_global_generators_alone(tmp_path: Path) -> None:
     import torch
 
     before = torch.random.get_rng_state()
-    fit(random_backend("bert"), lambda epoch: separable(20, 0), separable(10, 1), replace(RECIPE, epochs=1),
-        tmp_path / "state", silent)
+    fit(
+        random_backend("bert"),
+        lambda epoch: separable(20, 0),
+        separable(10, 1),
+        replace(RECIPE, epochs=1),
+        tmp_path / "state",
+        silent,
+    )
     assert torch.equal(before, torch.random.get_rng_state())
 
 
@@ -206,8 +216,14 @@ def test_trained_once_and_read_from_the_cache_ever_after(cache: Path, linear: Ta
 def test_everything_that_shapes_the_weights_is_in_the_key(linear: TaskData) -> None:
     other = replace(linear, source=DataSource("generated", "x", "y"), train=linear.train[1:])
     variants = [
-        (Bert(), linear), (Bert(epochs=3), linear), (Bert(seed=1), linear), (Bert(learning_rate=1e-4), linear),
-        (Bert(layers=1), linear), (Bert(width=32), linear), (Bert(batch_size=7), linear), (Bert(), other),
+        (Bert(), linear),
+        (Bert(epochs=3), linear),
+        (Bert(seed=1), linear),
+        (Bert(learning_rate=1e-4), linear),
+        (Bert(layers=1), linear),
+        (Bert(width=32), linear),
+        (Bert(batch_size=7), linear),
+        (Bert(), other),
     ]
     keys = {json.dumps(model.identity(task, QUIET), sort_keys=True) for model, task in variants}
     assert len(keys) == len(variants)
@@ -246,8 +262,12 @@ def test_the_command_says_the_cost_first_and_where_the_model_is(
 
     def train() -> str:
         train_command(
-            model="gpt2:width=16", task="synthetic-linear:train_size=200,evaluation_size=50", epochs=1, batch_size=50,
-            device="cpu", out=tmp_path / "out",
+            model="gpt2:width=16",
+            task="synthetic-linear:train_size=200,evaluation_size=50",
+            epochs=1,
+            batch_size=50,
+            device="cpu",
+            out=tmp_path / "out",
         )
         said = capsys.readouterr()
         return said.err + said.out

@@ -76,8 +76,6 @@ def test_linear_surrogates_return_their_weights() -> None:
     np.testing.assert_array_equal(shapley_values(LinearSurrogate([1.0, -2.0, 0.5], 3.0)), [1.0, -2.0, 0.5])
 
 
-
-
 class Quadratic:
     """F(S) = |S|^2 + sum of kept weights: Shapley n + weight."""
 

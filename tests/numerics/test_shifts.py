@@ -9,9 +9,9 @@ import pytest
 
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.masks import delete_counts
-from slalom_bench.numerics.shifts import ShiftTable, choose_ridge, moved
+from slalom_bench.numerics.shifts import ShiftTable, choose_ridge
 from slalom_bench.run.records import surrogate_from_dict
-from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom
+from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom, moved
 
 
 def planted(n: int, seed: int) -> ShiftedSlalom:

@@ -39,8 +39,11 @@ def test_same_coalitions_same_values(length, samples):
     explainer, theirs = run_shap(classifier, sample, samples)
     used = slice(explainer.nsamplesAdded)
     ours, base, _ = shapley_regression(
-        explainer.maskMatrix[used].astype(np.bool_), explainer.kernelWeights[used], np.asarray(explainer.ey)[used, 0],
-        float(explainer.fx[0]), float(explainer.fnull[0]),
+        explainer.maskMatrix[used].astype(np.bool_),
+        explainer.kernelWeights[used],
+        np.asarray(explainer.ey)[used, 0],
+        float(explainer.fx[0]),
+        float(explainer.fnull[0]),
     )
     assert np.abs(ours - theirs).max() < 1e-6
     assert base == pytest.approx(explainer.expected_value)

@@ -42,7 +42,15 @@ def reference_fit(recorder: Recorder, vocabulary: torch.Tensor) -> tuple[np.ndar
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         value, importance, _ = helpers.fit_sgd_rand(
-            model, recorder, vocabulary, vocabulary, num_eps=60, lr=5e-3, batch_size=128, seq_len=2, use_cls=False,
+            model,
+            recorder,
+            vocabulary,
+            vocabulary,
+            num_eps=60,
+            lr=5e-3,
+            batch_size=128,
+            seq_len=2,
+            use_cls=False,
             offline_ds_size=SAMPLES,
         )
     return value.double().numpy(), importance.double().numpy()

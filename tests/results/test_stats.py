@@ -89,8 +89,12 @@ def test_sign_flips_agree_with_scipy(n):
     rng = np.random.default_rng(n)
     differences = rng.normal(0.4, 1.0, size=n)
     theirs = scipy_stats.permutation_test(
-        (differences, np.zeros(n)), lambda x, y, axis: np.mean(x - y, axis=axis), permutation_type="samples",
-        vectorized=True, n_resamples=20000, rng=0,
+        (differences, np.zeros(n)),
+        lambda x, y, axis: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=20000,
+        rng=0,
     ).pvalue
     assert stats.sign_flip_test(differences) == pytest.approx(theirs, abs=1e-12 if n <= 12 else 0.01)
 

@@ -60,7 +60,8 @@ def test_its_numbers_are_those_of_the_run(finished, full):
     values = cell.values(label, "mean")
     np.testing.assert_allclose(
         [v for v in entry.results[label].values if v is not None],
-        [v for v in values.values() if v is not None], rtol=1e-5,
+        [v for v in values.values() if v is not None],
+        rtol=1e-5,
     )
     assert entry.results[label].undefined == sum(v is None for v in values.values()) == 2
     assert entry.results[label].reasons == {"text has too few tokens": 2}
@@ -111,9 +112,7 @@ def test_its_command_computes_the_row_again(full):
 
 def test_a_method_from_a_file_names_the_command_that_scores_it(full):
     def outside(data):
-        data["entries"][0]["explainer"] = {
-            "name": "mine", "version": 1, "params": {"file": "abc"}, "family": "outside"
-        }
+        data["entries"][0]["explainer"] = {"name": "mine", "version": 1, "params": {"file": "abc"}, "family": "outside"}
 
     submission = read_submission(changed(full, outside))
     assert submission.command(submission.entries[0]) == (
@@ -271,7 +270,8 @@ def test_ties_and_ranks_are_those_of_the_paired_statistics(full):
     board = next(board for board in boards([submission]) if board.budget == 60)
     table = {
         e.title: dict(zip(submission.samples, e.results["deletion@1"].values, strict=True))
-        for e in submission.entries if e.budget == 60
+        for e in submission.entries
+        if e.budget == 60
     }
     expected = {ranked.name: ranked for ranked in rank(table, "higher")}
     for row in board.rows:

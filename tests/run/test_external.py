@@ -32,8 +32,12 @@ def test_the_shortest_row(write):
 
 def test_the_full_row(write):
     row = {
-        "id": "a", "scores": {"value": [0.2, -0.1], "importance": [0.5, 1.0]}, "primary": "value", "target": 0,
-        "unsigned": ["importance"], "surrogate": {"kind": "slalom", "value": [0.2, -0.1], "importance": [0.5, 1.0]},
+        "id": "a",
+        "scores": {"value": [0.2, -0.1], "importance": [0.5, 1.0]},
+        "primary": "value",
+        "target": 0,
+        "unsigned": ["importance"],
+        "surrogate": {"kind": "slalom", "value": [0.2, -0.1], "importance": [0.5, 1.0]},
     }
     found = read_explanations(write("", row, ""))["a"]
     assert (found.primary, found.target, found.unsigned) == ("value", 0, {"importance"})
@@ -46,11 +50,13 @@ def found_row(found):
 
 
 def test_unsigned_and_linear_defaults(write):
-    found = read_explanations(write(
-        {"id": "a", "scores": [1, 2], "unsigned": True},
-        {"id": "b", "scores": [1, 2], "surrogate": {"kind": "linear"}},
-        {"id": "c", "scores": [1, 2], "surrogate": {"kind": "linear", "weights": [3, 4], "intercept": 5}},
-    ))
+    found = read_explanations(
+        write(
+            {"id": "a", "scores": [1, 2], "unsigned": True},
+            {"id": "b", "scores": [1, 2], "surrogate": {"kind": "linear"}},
+            {"id": "c", "scores": [1, 2], "surrogate": {"kind": "linear", "weights": [3, 4], "intercept": 5}},
+        )
+    )
     assert found["a"].unsigned == {"score"}
     assert found["b"].surrogate.predict(np.array([[True, True]])).tolist() == [3.0]
     assert found["c"].surrogate.predict(np.array([[True, True]])).tolist() == [12.0]

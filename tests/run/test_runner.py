@@ -34,14 +34,6 @@ IMPORTANCE = {"good": 1.0, "bad": 1.2, "film": -0.5, "the": -1.0, "very": -0.7}
 TEXTS = ("the very good film", "the bad film", "good good bad very the film", "bad")
 
 
-@pytest.fixture
-def scratch(monkeypatch):
-    """Registrations made in a test vanish with it."""
-    for kind in registry.KINDS:
-        registry.names(kind)
-    monkeypatch.setattr(registry, "_entries", {kind: dict(found) for kind, found in registry._entries.items()})
-
-
 def subject(texts=TEXTS) -> Subject:
     examples = tuple(Example(f"s{i}", text, label=i % 2) for i, text in enumerate(texts))
     data = TaskData("synthetic-slalom", DataSource("generated", "test", "c" * 64), ("neg", "pos"), examples, examples)
@@ -51,8 +43,12 @@ def subject(texts=TEXTS) -> Subject:
 
 def suite(**values):
     defaults = {
-        "name": "test", "tasks": ("synthetic-slalom",), "models": ("slalom-transformer",), "budgets": (60,),
-        "explainers": ("leave-one-out", "linear-deletion"), "metrics": ("strict-fidelity:largest=2", "deletion"),
+        "name": "test",
+        "tasks": ("synthetic-slalom",),
+        "models": ("slalom-transformer",),
+        "budgets": (60,),
+        "explainers": ("leave-one-out", "linear-deletion"),
+        "metrics": ("strict-fidelity:largest=2", "deletion"),
     }
     return make_suite(**(defaults | values))
 
@@ -197,7 +193,9 @@ def test_skips_have_reasons():
     spec = suite(seeds=(0, 1), metrics=("human-attention-auroc", "deletion"))
     plan = make_plan(spec, [subject()], [])
     assert [(cell.explainer.name, cell.seed) for cell in plan.cells] == [
-        ("leave-one-out", 0), ("linear-deletion", 0), ("linear-deletion", 1)
+        ("leave-one-out", 0),
+        ("linear-deletion", 0),
+        ("linear-deletion", 1),
     ]
     reasons = {skip.what: skip.reason for skip in plan.skips}
     assert "the task has no human marks" in reasons.values()
@@ -332,8 +330,23 @@ def test_a_users_suite_file_names_the_bad_line(tmp_path):
 
 
 KILLED = [
-    "run", "--suite", "smoke", "--budget", "400", "--samples", "8", "--explainer", "slalom-fidel", "--explainer",
-    "slalom-eff", "--explainer", "linear-deletion", "--metric", "strict-fidelity", "--metric", "deletion",
+    "run",
+    "--suite",
+    "smoke",
+    "--budget",
+    "400",
+    "--samples",
+    "8",
+    "--explainer",
+    "slalom-fidel",
+    "--explainer",
+    "slalom-eff",
+    "--explainer",
+    "linear-deletion",
+    "--metric",
+    "strict-fidelity",
+    "--metric",
+    "deletion",
 ]
 
 

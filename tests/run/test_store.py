@@ -16,7 +16,11 @@ from slalom_bench.run import store as store_module
 from slalom_bench.run.store import SCHEMA, Rows, RunStore, cell_name, write_json
 
 IDENTITY = {
-    "task": {"name": "imdb"}, "model": {"name": "mini-bert"}, "explainer": {"name": "lime"}, "budget": 10, "seed": 0
+    "task": {"name": "imdb"},
+    "model": {"name": "mini-bert"},
+    "explainer": {"name": "lime"},
+    "budget": 10,
+    "seed": 0,
 }
 
 
@@ -79,7 +83,7 @@ def test_a_partly_written_row_is_taken_back(tmp_path):
     script = """
 import resource, signal, sys
 from slalom_bench.errors import StoreError
-from slalom_bench.store import Rows
+from slalom_bench.run.store import Rows
 from pathlib import Path
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 rows = Rows(Path(sys.argv[1]))
@@ -151,7 +155,7 @@ def test_cells_without_run_json_and_a_broken_run_json_are_said(tmp_path):
 
 def test_a_second_process_is_turned_away(tmp_path):
     script = (
-        "import sys; from pathlib import Path; from slalom_bench.store import RunStore\n"
+        "import sys; from pathlib import Path; from slalom_bench.run.store import RunStore\n"
         "from slalom_bench.errors import StoreError\n"
         "try:\n"
         "    with RunStore(Path(sys.argv[1])).locked(): print('got in')\n"

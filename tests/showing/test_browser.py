@@ -61,8 +61,10 @@ def load(browser):
 
 
 def rows(page, board=0):
-    script = "n => [...document.querySelectorAll('.board')[n].querySelectorAll('table.quality tbody tr')]" \
+    script = (
+        "n => [...document.querySelectorAll('.board')[n].querySelectorAll('table.quality tbody tr')]"
         ".filter(r => r.checkVisibility()).map(r => r.querySelector('.who').textContent)"
+    )
     return page.evaluate(script, board)
 
 
@@ -207,8 +209,12 @@ def test_everything_can_be_done_with_the_keyboard(load, page_file):
     button.focus()
     assert page.locator("#tip").is_visible()
     assert "is better" in page.locator("#tip").inner_text()
-    assert page.evaluate("b => document.getElementById(b.getAttribute('aria-describedby')).textContent",
-                         button.element_handle()) == page.locator("#tip").text_content()
+    assert (
+        page.evaluate(
+            "b => document.getElementById(b.getAttribute('aria-describedby')).textContent", button.element_handle()
+        )
+        == page.locator("#tip").text_content()
+    )
     page.keyboard.press("Escape")
     assert not page.locator("#tip").is_visible()
     page.keyboard.press("Enter")

@@ -44,11 +44,19 @@ def altered(submission: Submission, **update) -> Submission:
 def test_only_what_may_be_compared_shares_a_table(submissions):
     full = next(s for s in submissions if not s.model.embedded)
     assert {(b.model.name, b.budget) for b in boards(submissions)} == {
-        ("slalom-transformer", 30), ("slalom-transformer", 60), ("mini-slalom", 30), ("mini-slalom", 60)
+        ("slalom-transformer", 30),
+        ("slalom-transformer", 60),
+        ("mini-slalom", 30),
+        ("mini-slalom", 60),
     }
     others = {
-        "task__content": "d" * 64, "protocol": "paper", "removal": "mask", "max_tokens": 7, "model__identity": "e" * 64,
-        "samples": [f"other{i}" for i in range(9)], "model__dtype": "bfloat16",
+        "task__content": "d" * 64,
+        "protocol": "paper",
+        "removal": "mask",
+        "max_tokens": 7,
+        "model__identity": "e" * 64,
+        "samples": [f"other{i}" for i in range(9)],
+        "model__dtype": "bfloat16",
     }
     for key, value in others.items():
         assert len(boards([full, altered(full, **{key: value})])) == 4, key
@@ -70,7 +78,8 @@ def test_a_new_version_of_an_explainer_is_another_row(submissions):
     name = newer.entries[0].title
     board = next(b for b in boards([full, newer]) if b.budget == newer.entries[0].budget)
     assert {row.name for row in board.rows if row.name.startswith(name)} == {
-        f"{name} (v1, seeds 0)", f"{name} (v2, seeds 0)"
+        f"{name} (v1, seeds 0)",
+        f"{name} (v2, seeds 0)",
     }
 
 
@@ -181,8 +190,12 @@ def test_a_forge_renders_tables_and_no_markup_of_a_submission(submissions):
     forge = MarkdownIt("commonmark", {"html": True}).enable("table")
     nasty = f"{NASTY} | [x](http://x) `c` **b** <script>"
     hostile = altered(
-        submissions[0], entries__0__explainer__name=nasty, entries__1__explainer__params={"a": nasty},
-        task__source=nasty, origin__machine__model=nasty, model__name=nasty,
+        submissions[0],
+        entries__0__explainer__name=nasty,
+        entries__1__explainer__params={"a": nasty},
+        task__source=nasty,
+        origin__machine__model=nasty,
+        model__name=nasty,
     )
     text = generate([*submissions, hostile])["synthetic-slalom.md"]
     html = forge.render(text)
@@ -233,7 +246,9 @@ def test_check_finds_what_is_stale(finished, tmp_path, capsys):
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
     first.unlink()
     assert stale(generate(read_results(tmp_path / "results")), tmp_path) == [
-        "README.md", "index.html", "synthetic-slalom.md"
+        "README.md",
+        "index.html",
+        "synthetic-slalom.md",
     ]
 
 

@@ -34,8 +34,16 @@ def test_the_report_has_every_part(report):
     for text in ("Fidelity against number of deletions", "Cost", "Undefined", "Reproduce", "Failures", "Provenance"):
         assert text in md
     for text in (
-        "Fidelity against number of deletions", "against time", "against queries", "against budget", "Pareto front",
-        "Scores of every sample", "Example texts", "Undefined scores and why", "Failures", "Provenance",
+        "Fidelity against number of deletions",
+        "against time",
+        "against queries",
+        "against budget",
+        "Pareto front",
+        "Scores of every sample",
+        "Example texts",
+        "Undefined scores and why",
+        "Failures",
+        "Provenance",
     ):
         assert text in html
     assert "text has too few tokens" in md
@@ -44,7 +52,7 @@ def test_the_report_has_every_part(report):
 
 def test_the_report_is_one_file_that_loads_nothing(report):
     html = report[1]
-    assert not re.search(r'<(?:script|img|iframe)[^>]+src=', html)
+    assert not re.search(r"<(?:script|img|iframe)[^>]+src=", html)
     assert re.findall(r'<link[^>]+href="([^"]+)"', html) == ["data:,"]
     assert "default-src 'none'" in html
     assert "url(" not in html
@@ -62,7 +70,8 @@ def test_texts_are_escaped_and_highlighted(report):
 
 def test_the_strongest_token_has_the_strongest_colour(finished, report):
     (cell, *_) = [
-        c for c in read_run(finished)
+        c
+        for c in read_run(finished)
         if c.explainer == "leave-one-out" and c.identity["budget"] == 60 and c.identity["model"]["name"][:4] != "mini"
     ]
     best = int(np.argmax(np.abs(cell.explanations["s1"]["explanation"]["scores"]["attribution"])))

@@ -43,7 +43,9 @@ def test_official_splits_without_repeats_or_leaks(folder: Path) -> None:
     task = load_task("imdb", data_dir=folder)
     assert {(e.text, e.label) for e in task.evaluation} == {("rather good", 1), ("very poor", 0)}
     assert sorted((e.text, e.label) for e in task.train if "so" not in e.text) == [
-        ("a dull film", 0), ("a fine film", 1), ("great fun", 1),
+        ("a dull film", 0),
+        ("a fine film", 1),
+        ("great fun", 1),
     ]
     assert len(task.train) == 4
     assert (task.source.kind, task.source.name) == ("directory", "imdb/train.csv + test.csv")
@@ -82,8 +84,11 @@ def test_content_hash_depends_on_text_label_marks_and_split() -> None:
     a, b = Example("1", "a b", 0), Example("2", "c", 1)
     base = content_hash([a], [b])
     others = [
-        content_hash([b], [a]), content_hash([a, b], []), content_hash([Example("1", "a b", 1)], [b]),
-        content_hash([Example("1", "a b", 0, (True, False))], [b]), content_hash([Example("1", "a  b", 0)], [b]),
+        content_hash([b], [a]),
+        content_hash([a, b], []),
+        content_hash([Example("1", "a b", 1)], [b]),
+        content_hash([Example("1", "a b", 0, (True, False))], [b]),
+        content_hash([Example("1", "a  b", 0)], [b]),
     ]
     assert len({base, *others}) == 6
     assert content_hash([a, b]) == content_hash([Example("other id", "c", 1), a])

@@ -40,8 +40,16 @@ def test_the_linear_law_is_the_papers() -> None:
     assert truth == {
         "kind": "linear",
         "weight": {
-            "the": 0, "we": 0, "movie": 0, "watch": 0, "good": 0.6, "best": 1.0, "perfect": 1.5,
-            "ok": -0.6, "bad": -1.0, "worst": -1.5,
+            "the": 0,
+            "we": 0,
+            "movie": 0,
+            "watch": 0,
+            "good": 0.6,
+            "best": 1.0,
+            "perfect": 1.5,
+            "ok": -0.6,
+            "bad": -1.0,
+            "worst": -1.5,
         },
     }
 

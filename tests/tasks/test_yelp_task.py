@@ -36,16 +36,19 @@ GOOD, BAD, LOST = "great food  and service", "awful and slow", "it was fine"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    hat(tmp_path / "yelp_hat" / "part1(50words).csv", [
-        annotated(1, GOOD, "yes", "1100"),
-        annotated(1, GOOD, "yes", "1001"),
-        annotated(1, GOOD, "yes", "1001"),
-        annotated(1, GOOD, "no", "0000"),
-        annotated(0, BAD, "no", "101"),
-        annotated(0, BAD, "idk", "000"),
-        annotated(0, BAD, "", "000"),
-        annotated(1, LOST, "no", "001"),
-    ])
+    hat(
+        tmp_path / "yelp_hat" / "part1(50words).csv",
+        [
+            annotated(1, GOOD, "yes", "1100"),
+            annotated(1, GOOD, "yes", "1001"),
+            annotated(1, GOOD, "yes", "1001"),
+            annotated(1, GOOD, "no", "0000"),
+            annotated(0, BAD, "no", "101"),
+            annotated(0, BAD, "idk", "000"),
+            annotated(0, BAD, "", "000"),
+            annotated(1, LOST, "no", "001"),
+        ],
+    )
     hat(tmp_path / "yelp_hat" / "part7.csv", [annotated(1, "best pizza ever", "Yes", "110")])
     return tmp_path
 
@@ -89,7 +92,9 @@ def test_subsets_by_file_name(folder: Path, subset: str, count: int) -> None:
 
 def test_subset_names() -> None:
     assert [subset_of(name) for name in ("ham_part1(50words).csv", "x(100 words).csv", "ham_part8(200words).csv")] == [
-        "50", "100", "200",
+        "50",
+        "100",
+        "200",
     ]
     assert subset_of("ham_part7.csv") == "mixed"
 
@@ -104,11 +109,14 @@ def test_a_subset_or_rule_that_is_not_there_is_named(folder: Path) -> None:
 
 
 def test_rows_whose_spans_do_not_match_are_dropped_and_counted(folder: Path) -> None:
-    hat(folder / "yelp_hat" / "part7.csv", [
-        annotated(1, "best pizza ever", "yes", "110"),
-        (1, "best pizza ever", "yes", spans("best pasta ever", "111")),
-        (1, "never marked", "yes", ""),
-    ])
+    hat(
+        folder / "yelp_hat" / "part7.csv",
+        [
+            annotated(1, "best pizza ever", "yes", "110"),
+            (1, "best pizza ever", "yes", spans("best pasta ever", "111")),
+            (1, "never marked", "yes", ""),
+        ],
+    )
     task = load_task("yelp-hat", {"subset": "mixed"}, folder)
     assert [e.word_marks for e in task.evaluation] == [(True, True, False)]
     assert "2 rows whose spans do not match the words (first: part7.csv: row 2: 3 spans for 3 words" in task.source.note

@@ -7,12 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slalom_bench.core.removal import HIDDEN, apply_masks
-from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench import registry
+from slalom_bench.core.removal import HIDDEN
+from slalom_bench.core.tokens import WordTokens
+from slalom_bench.errors import InvalidInput, UnknownName, Unsupported
 from slalom_bench.numerics.masks import dealt, delete_counts, small_deletions
 
 IDS = np.array([7, 8, 7, 9])
 KEEP = np.array([[1, 1, 1, 1], [0, 1, 1, 0], [0, 0, 0, 0]], bool)
+
+
+def apply_masks(ids, keep, rule="delete", mask_id=None):
+    tokens = WordTokens(["a"])
+    tokens.mask_id = mask_id
+    return registry.removals.build(rule).apply(ids, keep, tokens)
 
 
 def test_the_three_rules_by_hand():
@@ -28,8 +36,8 @@ def test_bad_calls_are_named():
         apply_masks(IDS, np.ones((1, 3), bool))
     with pytest.raises(Unsupported, match="no mask token"):
         apply_masks(IDS, KEEP, "mask")
-    with pytest.raises(InvalidInput, match="one of delete, mask, pad"):
-        apply_masks(IDS, KEEP, "drop")
+    with pytest.raises(UnknownName, match="known: delete, mask, pad"):
+        registry.removals.get("drop")
     with pytest.raises(InvalidInput, match=r"cannot delete 5..5 of 4"):
         delete_counts(4, np.array([5]), np.random.default_rng(0))
 
