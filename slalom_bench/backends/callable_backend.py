@@ -121,7 +121,7 @@ class CallableBackend:
     capabilities = frozenset({"queries"})
     device = "python"
     dtype = "float64"
-    token_budget = gradient_budget = 16384
+    token_budget = 16384
     pads = True
     max_length: int | None = None
 
@@ -163,18 +163,6 @@ class CallableBackend:
             refuse_hidden(sequences)
             inputs = [sequence.tolist() for sequence in Ragged.of(sequences)]
         return as_logits(self.function(inputs), self.output, len(inputs), len(self.class_names))
-
-    def embed(self, sequence: Ints) -> Any:
-        raise Unsupported(f"model {self.name} is a black box without embeddings")
-
-    def logits_from_embeddings(self, words: Any) -> Any:
-        raise Unsupported(f"model {self.name} is a black box without gradients")
-
-    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
-        raise Unsupported(f"model {self.name} is a black box without attention maps")
-
-    def read_position(self, length: int) -> int:
-        raise Unsupported(f"model {self.name} is a black box without positions")
 
 
 def wrap(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from slalom_bench.backends.architectures import architecture_of
 from slalom_bench.backends.torch_backend import HFBackend, TorchBackend, pick_device
 from slalom_bench.core.tokens import HFTokens, Tokens, WordTokens
 from slalom_bench.errors import InvalidInput
@@ -94,94 +95,6 @@ def save_backend(backend: TorchBackend, directory: Path) -> None:
     save_tokens(backend.tokens, directory)
 
 
-def random_module(
-    architecture: str,
-    vocabulary: int,
-    pad_id: int,
-    classes: Sequence[str],
-    *,
-    layers: int,
-    width: int,
-    positions: int,
-    dropout: float,
-) -> Any:
-    """A randomly initialised classifier; draws from torch's generator, which the caller has seeded."""
-    import transformers as hf
-
-    labels = dict(enumerate(classes))
-    shared: dict[str, Any] = {
-        "vocab_size": vocabulary,
-        "pad_token_id": pad_id,
-        "num_labels": len(classes),
-        "id2label": labels,
-        "label2id": {name: i for i, name in labels.items()},
-    }
-    decoder = {"bos_token_id": pad_id, "eos_token_id": pad_id, **shared}
-    if architecture == "bert":
-        return hf.BertForSequenceClassification(
-            hf.BertConfig(
-                hidden_size=width,
-                num_hidden_layers=layers,
-                num_attention_heads=4,
-                intermediate_size=2 * width,
-                max_position_embeddings=positions,
-                hidden_dropout_prob=dropout,
-                attention_probs_dropout_prob=0.0,
-                **shared,
-            )
-        )
-    if architecture == "distilbert":
-        return hf.DistilBertForSequenceClassification(
-            hf.DistilBertConfig(
-                dim=width,
-                n_layers=layers,
-                n_heads=4,
-                hidden_dim=2 * width,
-                max_position_embeddings=positions,
-                dropout=dropout,
-                attention_dropout=0.0,
-                seq_classif_dropout=dropout,
-                **shared,
-            )
-        )
-    if architecture == "gpt2":
-        return hf.GPT2ForSequenceClassification(
-            hf.GPT2Config(
-                n_embd=width,
-                n_layer=layers,
-                n_head=4,
-                n_inner=2 * width,
-                n_positions=positions,
-                embd_pdrop=dropout,
-                resid_pdrop=dropout,
-                attn_pdrop=0.0,
-                activation_function="gelu_pytorch_tanh",
-                **decoder,
-            )
-        )
-    if architecture == "bloom":
-        return hf.BloomForSequenceClassification(
-            hf.BloomConfig(
-                hidden_size=width,
-                n_layer=layers,
-                n_head=4,
-                hidden_dropout=dropout,
-                attention_dropout=0.0,
-                **decoder,
-            )
-        )
-    from slalom_bench.backends.nets import MambaForSequenceClassification
-
-    return MambaForSequenceClassification(
-        hf.MambaConfig(
-            hidden_size=width,
-            num_hidden_layers=layers,
-            state_size=8,
-            **decoder,
-        )
-    )
-
-
 def load_module(source: str | Path, options: ModelOptions, revision: str | None = None, **config: Any) -> Any:
     """A sequence classifier in evaluation mode; pickles, corrupt files and untrained heads are refused.
 
@@ -194,8 +107,7 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
     try:
         with quiet():
             settings = hf.AutoConfig.from_pretrained(str(source), **shared, **config)
-            if settings.model_type == "mamba":
-                import slalom_bench.backends.nets  # noqa: F401  (tells transformers of the Mamba classifier)
+            architecture_of(settings).register()
             module, info = hf.AutoModelForSequenceClassification.from_pretrained(
                 str(source),
                 config=settings,

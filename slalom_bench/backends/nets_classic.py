@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from slalom_bench.backends.torch_backend import TorchBackend
+from slalom_bench.backends.torch_backend import DifferentiableBackend, TorchBackend
 from slalom_bench.core.types import Ints
 from slalom_bench.errors import InvalidInput
 
@@ -166,10 +166,11 @@ class AttentionNet(nn.Module):
         return torch.stack(maps)
 
 
-class AttentionBackend(TorchBackend):
-    """The attention classifier. Hidden positions are empty positions: they hold [UNK] and are attended to."""
+class AttentionNetBackend(DifferentiableBackend):
+    """The attention classifier, read at [CLS]. Hidden positions are empty ones: they hold [UNK] and are attended to."""
 
     module: AttentionNet
+    capabilities = frozenset({"queries", "gradients", "attentions"})
 
     def settings(self) -> str:
         return f"attention classifier, T_max {self.max_length}"
@@ -179,7 +180,7 @@ class AttentionBackend(TorchBackend):
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
         parts = [sequences[i : i + ROWS] for i in range(0, len(sequences), ROWS)]
-        return np.concatenate([super(AttentionBackend, self).logits(part) for part in parts])
+        return np.concatenate([super(AttentionNetBackend, self).logits(part) for part in parts])
 
     def word_embeddings(self) -> nn.Module:
         return self.module.words
@@ -189,6 +190,10 @@ class AttentionBackend(TorchBackend):
         n = len(sequence)
         with torch.inference_mode():
             return self.module.attentions(self.embed(sequence)[None])[:, :, :n, :n].numpy(force=True)
+
+    def read_position(self, length: int) -> int:
+        """That of [CLS]."""
+        return 0
 
 
 # ---- TF-IDF perceptron (appendix F.5) ----
@@ -237,8 +242,6 @@ class TfidfNet(nn.Module):
 class TfidfBackend(TorchBackend):
     """The TF-IDF perceptron: a function of counts, so it has neither embeddings of positions nor attention."""
 
-    capabilities = frozenset({"queries"})
-
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
         return module(inputs["input_ids"], mask)
 
@@ -269,11 +272,10 @@ class SlotNet(nn.Module):
         return self.second(self.first(filled.flatten(1)).relu())
 
 
-class SlotBackend(TorchBackend):
+class SlotBackend(DifferentiableBackend):
     """The fully connected model: gradients with respect to its fixed embeddings, no attention."""
 
     module: SlotNet
-    capabilities = frozenset({"queries", "gradients"})
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
         words = inputs["inputs_embeds"] if "inputs_embeds" in inputs else self.module.words(inputs["input_ids"])

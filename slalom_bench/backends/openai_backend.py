@@ -73,7 +73,7 @@ class OpenAIBackend(CallableBackend):
     """`openai:MODEL`: zero-shot classification by a chat model, over words and punctuation marks."""
 
     device = "remote"
-    token_budget = gradient_budget = 65536
+    token_budget = 65536
     pads = False
     """Texts of one call; `concurrency` of them are under way at a time."""
 

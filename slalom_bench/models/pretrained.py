@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
 from slalom_bench.core.options import Availability, ModelOptions
-from slalom_bench.core.tokens import WordTokens
 from slalom_bench.errors import InvalidInput
 from slalom_bench.models.base import TrainedModel, synthetic_words
 from slalom_bench.models.checkpoints import Checkpoint
@@ -172,21 +171,21 @@ class Pretrained(Checkpointed):
 
     def _small(self, task: TaskData) -> HFBackend:
         """A small random model over the words of a generated task; encoders read [CLS] .. [SEP]."""
-        from slalom_bench.backends.hf_files import random_module
+        from slalom_bench.backends.architectures import architecture_named
+        from slalom_bench.backends.architectures.base import Size
         from slalom_bench.backends.torch_backend import HFBackend
 
-        ends = {} if self.architecture not in ("bert", "distilbert") else {"prefix": ["[CLS]"], "suffix": ["[SEP]"]}
-        tokens = WordTokens(synthetic_words(task), **ends)
-        module = random_module(
-            self.architecture,
+        architecture = architecture_named(self.architecture)
+        tokens = architecture.word_tokens(synthetic_words(task))
+        size = Size(
             len(tokens),
             tokens.pad_id,
             task.class_names,
             layers=self.depth(task.task) or 2,
             width=self.width,
             positions=SYNTHETIC_POSITIONS,
-            dropout=0.0,
         )
+        module = architecture.random_classifier(size)
         return HFBackend(module.eval(), tokens, name=self.name, class_names=task.class_names)
 
 

@@ -1,4 +1,4 @@
-"""BERT, DistilBERT and GPT-2 classifiers without the arithmetic that perturbed texts repeat or that nobody reads.
+"""The pruned forward pass: a classifier without the arithmetic that perturbed texts repeat or that nobody reads.
 
 A query set is one text with tokens missing, so three things can be saved without changing an answer:
 
@@ -9,28 +9,31 @@ A query set is one text with tokens missing, so three things can be saved withou
 - sequences lie end to end, without padding; only attention sees where each begins, a group of equal length at a time.
 
 For two layers of width d that leaves 9 of 24 d^2 multiplications per token. The innermost modules are the model's own,
-called as they are, but for the last layer's key and value matrices. A model of another kind, or one whose probed
-answers differ, keeps its own forward pass.
+called as they are, but for the last layer's key and value matrices. Architectures say where they are
+(`architectures.base.ForwardParts`: BERT, DistilBERT, GPT-2). A model of another kind, or one whose probed answers
+differ, keeps its own forward pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, relu, scaled_dot_product_attention
+from torch.nn.functional import scaled_dot_product_attention
 
+from slalom_bench.backends.architectures import architecture_of
+from slalom_bench.backends.architectures.base import ForwardParts
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.types import Bools, Ints
 from slalom_bench.handle.packing import pack
 
 VERSION = "lean 2"
-"""Part of a model's identity; changes when the pass below would round otherwise."""
+"""Part of a model's identity; changes when the pass below would round otherwise, and only then: stored results and
+published submissions are filed under it, so the pass's former name stays in it."""
 CHUNK = 2048
 """Tokens that a CPU computes together: few enough for its caches. Other devices take a batch whole."""
 
@@ -38,125 +41,16 @@ Runs = list[tuple[int, int]]
 """Sequences of equal length that lie one after another: their length, and how many they are."""
 
 
-class BertParts:
-    """Where BERT keeps what the pass below needs. Rows are tokens, whatever sequence they belong to."""
+class PrunedForward:
+    """The pruned forward pass of one model.
 
-    causal = False
+    Args:
+        parts: the model's modules.
+        device: where they all lie.
+        pad_id: the id that stands for hidden positions, which nobody attends to.
+    """
 
-    def __init__(self, model: Any) -> None:
-        self.model, self.base = model, model.base_model
-        self.heads, self.layers = model.config.num_attention_heads, self.blocks()
-
-    def blocks(self) -> list[Any]:
-        return list(self.base.encoder.layer)
-
-    def words(self, ids: Tensor) -> Tensor:
-        return self.base.get_input_embeddings()(ids)
-
-    def embed(self, words: Tensor, positions: Tensor) -> Tensor:
-        return self.base.embeddings(inputs_embeds=words[None], position_ids=positions[None])[0]
-
-    def scale(self, layer: Any) -> float:
-        return layer.attention.self.scaling
-
-    def normed(self, layer: Any, x: Tensor) -> Tensor:
-        """What the layer's projections read."""
-        return x
-
-    def query(self, layer: Any, normed: Tensor) -> Tensor:
-        return layer.attention.self.query(normed)
-
-    def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
-        return layer.attention.self.key(normed), layer.attention.self.value(normed)
-
-    def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The key's and the value's matrix (rows: outputs), and the value's bias; the key's shifts all scores alike."""
-        key, value = layer.attention.self.key, layer.attention.self.value
-        return key.weight, value.weight, value.bias
-
-    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
-        """The layer's output, from its input and what attention gathered."""
-        return layer.feed_forward_chunk(layer.attention.output(attended, x))
-
-    def classify(self, x: Tensor) -> Tensor:
-        return self.model.classifier(self.base.pooler(x[:, None]))
-
-
-class DistilBertParts(BertParts):
-    def blocks(self) -> list[Any]:
-        return list(self.base.transformer.layer)
-
-    def embed(self, words: Tensor, positions: Tensor) -> Tensor:
-        return self.base.embeddings(None, words[None], positions[None])[0]
-
-    def scale(self, layer: Any) -> float:
-        return layer.attention.scaling
-
-    def query(self, layer: Any, normed: Tensor) -> Tensor:
-        return layer.attention.q_lin(normed)
-
-    def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
-        return layer.attention.k_lin(normed), layer.attention.v_lin(normed)
-
-    def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        key, value = layer.attention.k_lin, layer.attention.v_lin
-        return key.weight, value.weight, value.bias
-
-    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
-        x = layer.sa_layer_norm(layer.attention.out_lin(attended) + x)
-        return layer.output_layer_norm(layer.ffn.ff_chunk(x) + x)
-
-    def classify(self, x: Tensor) -> Tensor:
-        return self.model.classifier(relu(self.model.pre_classifier(x)))
-
-
-class Gpt2Parts(BertParts):
-    causal = True
-
-    def blocks(self) -> list[Any]:
-        return list(self.base.h)
-
-    def embed(self, words: Tensor, positions: Tensor) -> Tensor:
-        return words + self.base.wpe(positions)
-
-    def scale(self, layer: Any) -> float:
-        return layer.attn.scaling
-
-    def normed(self, layer: Any, x: Tensor) -> Tensor:
-        return layer.ln_1(x)
-
-    def query(self, layer: Any, normed: Tensor) -> Tensor:
-        joint, width = layer.attn.c_attn, normed.shape[-1]
-        return linear(normed, joint.weight[:, :width].T, joint.bias[:width])
-
-    def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
-        joint, width = layer.attn.c_attn, normed.shape[-1]
-        key, value = linear(normed, joint.weight[:, width:].T, joint.bias[width:]).split(width, dim=-1)
-        return key, value
-
-    def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        _, key, value = layer.attn.c_attn.weight.T.chunk(3)
-        return key, value, layer.attn.c_attn.bias.chunk(3)[2]
-
-    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
-        x = x + layer.attn.c_proj(attended)
-        return x + layer.mlp(layer.ln_2(x))
-
-    def classify(self, x: Tensor) -> Tensor:
-        return self.model.score(self.base.ln_f(x).to(self.model.score.weight.dtype))
-
-
-PARTS: dict[str, type[BertParts]] = {
-    "BertForSequenceClassification": BertParts,
-    "DistilBertForSequenceClassification": DistilBertParts,
-    "GPT2ForSequenceClassification": Gpt2Parts,
-}
-
-
-class LeanForward:
-    """The forward pass of one model from its parts."""
-
-    def __init__(self, parts: BertParts, device: torch.device, pad_id: int) -> None:
+    def __init__(self, parts: ForwardParts, device: torch.device, pad_id: int) -> None:
         self.parts, self.device, self.pad_id = parts, device, pad_id
 
     def logits(self, sequences: Sequence[Ints]) -> Tensor:
@@ -192,7 +86,7 @@ class LeanForward:
     def _layers(self, lengths: Ints, kept: Bools | None, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """From the first layer's input and projections (rows x width) to logits (sequences x classes)."""
         parts, (first, last) = self.parts, (self.parts.layers[0], self.parts.layers[-1])
-        read = torch.from_numpy(read_rows(lengths, kept, last=parts.causal)).to(x.device)
+        read = torch.from_numpy(_read_rows(lengths, kept, last=parts.causal)).to(x.device)
         runs = [(length, len(list(group))) for length, group in groupby(lengths.tolist())]
         for layer in parts.layers[:-1]:
             if layer is not first:
@@ -259,7 +153,7 @@ class LeanForward:
         return torch.from_numpy(allowed).to(self.device)
 
 
-def read_rows(lengths: Ints, kept: Bools | None, *, last: bool) -> Ints:
+def _read_rows(lengths: Ints, kept: Bools | None, *, last: bool) -> Ints:
     """The row of each sequence that the classifier reads: its first, or its last that is not hidden."""
     ends = lengths.cumsum()
     starts: Ints = ends - lengths
@@ -270,13 +164,14 @@ def read_rows(lengths: Ints, kept: Bools | None, *, last: bool) -> Ints:
     return np.array([max([*np.flatnonzero(kept[a:b])], default=0) + a for a, b in zip(starts, ends, strict=True)])
 
 
-def lean_forward(module: nn.Module, pad_id: int) -> LeanForward | None:
-    """The lean pass of a model of transformers' own that has one, reads both ways (BERT) and lies on one device."""
-    parts = PARTS.get(type(module).__name__) if type(module).__module__.startswith("transformers.") else None
-    devices = {parameter.device for parameter in module.parameters()}
-    if parts is None or len(devices) != 1 or getattr(module.config, "is_decoder", False):
+def pruned_forward(module: nn.Module, pad_id: int) -> PrunedForward | None:
+    """The pruned pass of a model of transformers' own that has one, reads both ways (BERT) and lies on one device."""
+    architecture = architecture_of(module.config)
+    kind, devices = type(module), {parameter.device for parameter in module.parameters()}
+    own = kind.__module__.startswith("transformers.") and kind.__name__ == architecture.classifier
+    if architecture.parts is None or not own or len(devices) != 1 or getattr(module.config, "is_decoder", False):
         return None
     try:
-        return LeanForward(parts(module), devices.pop(), pad_id)
+        return PrunedForward(architecture.parts(module), devices.pop(), pad_id)
     except AttributeError:  # a version that keeps its parts elsewhere
         return None
