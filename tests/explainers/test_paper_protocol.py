@@ -14,7 +14,7 @@ from slalom_bench import registry
 from slalom_bench.backends.closed_forms import BagOfWordsBackend, BagOfWordsNet, bag_of_words
 from slalom_bench.backends.lrp import Relevance
 from slalom_bench.backends.random_models import random_backend
-from slalom_bench.backends.torch_backend import TorchBackend
+from slalom_bench.backends.torch_backend import DifferentiableBackend
 from slalom_bench.core.context import Context
 from slalom_bench.core.references import Ref
 from slalom_bench.core.tokens import HFTokens, WordTokens, encode
@@ -130,7 +130,7 @@ class Quadratic(nn.Module):
         return torch.stack([torch.full_like(second, 0.5), second], dim=1)
 
 
-class QuadraticBackend(TorchBackend):
+class QuadraticBackend(DifferentiableBackend):
     def __init__(self) -> None:
         tokens = WordTokens(["a", "b", "c"], prefix=["[CLS]"], suffix=["[SEP]"])
         super().__init__(Quadratic().eval(), tokens, name="quadratic", class_names=("no", "yes"), max_length=None)
