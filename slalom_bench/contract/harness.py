@@ -10,10 +10,10 @@ import numpy as np
 from slalom_bench.backends.torch_backend import TorchBackend
 from slalom_bench.contract import Subject
 from slalom_bench.contract import models as models
-from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Cost, Example, Explanation, Floats, Sample
 from slalom_bench.errors import Unsupported
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.run.explaining import explain_sample
 
 BUDGET = 300
 LENGTH = 12
@@ -44,11 +44,8 @@ def run(
     if subject.instance is None:
         raise Violation(f"cannot be built without arguments ({subject.problem})")
     sample = classifier.encode(example)
-    with classifier.work(budget) as cost:
-        explanation = subject.instance.explain(classifier, sample, budget, generator(seed, "explain", example.id))
-    if not isinstance(explanation, Explanation):
-        raise Violation(f"returned a {type(explanation).__name__}, not an Explanation")
-    return explanation, cost, sample
+    outcome = explain_sample(subject.instance, classifier, sample, budget=budget, seed=seed, target=classifier.target)
+    return outcome.unwrap(), outcome.cost, sample
 
 
 def explained(subject: Subject, *, seed: int = 0, make: Make = models.random_bert, **options: Any) -> Explanation:
