@@ -295,8 +295,8 @@ class RunStore:
         path = self.path / "cells" / identity.folder
         try:
             if restart and path.exists():
-                trash = path.with_name(f"{path.name}.old-{uuid.uuid4().hex[:8]}")
-                path.rename(trash)
+                trash = self.path / "locks" / f"{path.name}.old-{uuid.uuid4().hex[:8]}"
+                path.rename(trash)  # at once: a kill leaves the old cell or none, never a part of it
                 shutil.rmtree(trash)
             if not (path / "cell.json").exists():
                 path.mkdir(parents=True, exist_ok=True)
