@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from slalom_bench.core.context import Context
-from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.removal import Removal
 from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Explanation, Sample, Score, TaskData
@@ -28,6 +28,7 @@ __all__ = [
     "MeteredBackend",
     "Metric",
     "Model",
+    "OutlinedModel",
     "Removal",
     "Surrogate",
     "Task",
@@ -117,5 +118,22 @@ class Model(Protocol):
 
         Returns:
             A state (`shipped`, `cached`, `train`, ...) with a detail for the user.
+        """
+        ...
+
+
+@runtime_checkable
+class OutlinedModel(Model, Protocol):
+    """A model that can say what a plan needs without loading its weights. Others are loaded to be planned with."""
+
+    def outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """Describe the model from its configuration and tokenizer.
+
+        Args:
+            task: the loaded task.
+            options: where to look; a model that would have to be trained while that is not allowed is an error.
+
+        Returns:
+            Capabilities, tokenizer and length limit, each as far as known.
         """
         ...

@@ -207,8 +207,7 @@ class HFBackend(DifferentiableBackend):
         architecture = architecture_of(config)
         limit = architecture.max_length(config)
         super().__init__(module, tokens, name=name, class_names=class_names, max_length=limit)
-        if getattr(config, "num_attention_heads", None):
-            self.capabilities = self.capabilities | {"attentions"}
+        self.capabilities = architecture.capabilities(config)
         self.reads_last = architecture.reads_last(module)
         self._eager: nn.Module | None = None
         self.pruned = self._probed() if pruned else None

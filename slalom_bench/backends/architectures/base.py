@@ -164,6 +164,11 @@ class Architecture:
         limits = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions")]
         return next((int(value) for value in limits if isinstance(value, int) and value > 0), None)
 
+    def capabilities(self, config: Any) -> frozenset[str]:
+        """What a classifier gives: attention maps only where it has attention heads."""
+        heads = getattr(config, "num_attention_heads", None)
+        return frozenset({"queries", "gradients", "attentions"} if heads else {"queries", "gradients"})
+
     def reads_last(self, model: nn.Module) -> bool:
         """Whether a classifier reads the last position: transformers calls the head of every decoder `score`."""
         return isinstance(getattr(model, "score", None), nn.Module)
