@@ -25,6 +25,7 @@ class BagOfWordsNet(nn.Module):
         self.register_buffer("bias", torch.tensor(float(bias)))
 
     def forward(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        """One logit (batch x 1) of word embeddings (batch x length x 1)."""
         kept = words if mask is None else words * mask[..., None]
         return kept.sum(dim=1) + self.bias
 
@@ -53,12 +54,14 @@ class SlalomNet(nn.Module):
             self.head.weight.copy_(torch.tensor([[0.0, 0.0, 1.0]]))
 
     def attention(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        """Who attends to whom (batch x length x length)."""
         scores = self.query(words) @ self.key(words).transpose(1, 2) / math.sqrt(3.0)
         if mask is not None:
             scores = scores.masked_fill(mask[:, None, :] == 0, -torch.inf)
         return scores.softmax(dim=-1)
 
     def forward(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        """One logit (batch x 1) of word embeddings (batch x length x 3)."""
         states = words + self.attention(mask, words) @ self.move(words)
         return self.head(states[:, 0])
 
@@ -72,10 +75,12 @@ class _ClosedForm(DifferentiableBackend):
         super().__init__(module.eval(), tokens, name=name, class_names=("negative", "positive"), max_length=None)
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        """One logit (batch x 1): see `TorchBackend.forward`."""
         words = inputs["inputs_embeds"] if "inputs_embeds" in inputs else self.module.words(inputs["input_ids"])
         return module(mask, words)
 
     def word_embeddings(self) -> nn.Module:
+        """The fixed table of words."""
         return self.module.words
 
 

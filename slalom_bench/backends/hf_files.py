@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slalom_bench.core.options import ModelOptions
 
 WORDS = "vocabulary.json"
+"""The word list beside a checkpoint whose tokenizer is ours."""
 
 
 @contextmanager
@@ -38,6 +39,7 @@ def quiet() -> Iterator[None]:
 
 
 def pick_dtype(name: str) -> torch.dtype:
+    """A floating-point dtype by its name in torch."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise InvalidInput(f"unknown dtype {name!r}; one of float32, float16, bfloat16, float64")
@@ -70,21 +72,16 @@ def load_tokens(source: str | Path, options: ModelOptions, revision: str | None 
 
 
 def save_tokens(tokens: Tokens, directory: Path) -> None:
+    """A tokenizer beside a checkpoint, as `load_tokens` finds it."""
     if isinstance(tokens, HFTokens):
         tokens.tokenizer.save_pretrained(directory)
         return
     if not isinstance(tokens, WordTokens):
         raise InvalidInput(f"{type(tokens).__name__} cannot be saved beside a model")
-    ends = {"prefix": tokens.words(np_ids(tokens.prefix)), "suffix": tokens.words(np_ids(tokens.suffix))}
+    ends = {"prefix": [tokens.strings[i] for i in tokens.prefix], "suffix": [tokens.strings[i] for i in tokens.suffix]}
     specials = {"[PAD]", "[UNK]", "[MASK]", *ends["prefix"], *ends["suffix"]}
     saved = {"words": [word for word in tokens.strings if word not in specials], **ends}
     (directory / WORDS).write_text(json.dumps(saved))
-
-
-def np_ids(ids: Sequence[int]) -> Any:
-    import numpy as np
-
-    return np.asarray(ids, np.int64)
 
 
 def save_backend(backend: TorchBackend, directory: Path) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -37,8 +38,14 @@ published submissions are filed under it, so the pass's former name stays in it.
 CHUNK = 2048
 """Tokens that a CPU computes together: few enough for its caches. Other devices take a batch whole."""
 
-Runs = list[tuple[int, int]]
-"""Sequences of equal length that lie one after another: their length, and how many they are."""
+
+class _Layout(NamedTuple):
+    """How sequences lie end to end."""
+
+    runs: list[tuple[int, int]]
+    """Sequences of equal length, one after another: their length, and how many they are."""
+    kept: Bools | None
+    """Which rows are not hidden; None for all."""
 
 
 class PrunedForward:
@@ -87,53 +94,45 @@ class PrunedForward:
         """From the first layer's input and projections (rows x width) to logits (sequences x classes)."""
         parts, (first, last) = self.parts, (self.parts.layers[0], self.parts.layers[-1])
         read = torch.from_numpy(_read_rows(lengths, kept, last=parts.causal)).to(x.device)
-        runs = [(length, len(list(group))) for length, group in groupby(lengths.tolist())]
+        layout = _Layout([(length, len(list(group))) for length, group in groupby(lengths.tolist())], kept)
         for layer in parts.layers[:-1]:
             if layer is not first:
                 normed = parts.normed(layer, x)
                 q, (k, v) = parts.query(layer, normed), parts.key_value(layer, normed)
-            x = parts.finish(layer, x, self._attend(runs, kept, q, k, v, parts.scale(layer), parts.heads))
+            x = parts.finish(layer, x, self._attend(layout, q, k, v, parts.scale(layer), parts.heads))
         if last is first:
-            attended = self._attend(runs, kept, q.index_select(0, read), k, v, parts.scale(last), parts.heads, 1)
+            attended = self._attend(layout, q.index_select(0, read), k, v, parts.scale(last), parts.heads, 1)
         else:
-            attended = self._attend_from_one(runs, kept, parts.normed(last, x), read)
+            attended = self._attend_from_one(layout, parts.normed(last, x), read)
         return parts.classify(parts.finish(last, x.index_select(0, read), attended))
 
-    def _attend_from_one(self, runs: Runs, kept: Bools | None, normed: Tensor, read: Tensor) -> Tensor:
+    def _attend_from_one(self, layout: _Layout, normed: Tensor, read: Tensor) -> Tensor:
         """What the last layer's read positions gather, a head's query being taken to where its keys come from."""
         parts, layer, heads = self.parts, self.parts.layers[-1], self.parts.heads
         key, value, bias = parts.key_value_weights(layer)
         width = normed.shape[-1]
         q = parts.query(layer, normed.index_select(0, read)).reshape(len(read), heads, -1).transpose(0, 1)
         asked = torch.bmm(q, key.reshape(heads, -1, width)).transpose(0, 1).reshape(-1, width)
-        mixed = self._attend(runs, kept, asked, normed, normed, parts.scale(layer), 1, heads)
+        mixed = self._attend(layout, asked, normed, normed, parts.scale(layer), 1, heads)
         mixed = mixed.reshape(len(read), heads, width).transpose(0, 1)
         gathered = torch.bmm(mixed, value.reshape(heads, -1, width).transpose(1, 2))
         gathered = gathered.transpose(0, 1).reshape(len(read), -1)
         return gathered if bias is None else gathered + bias
 
     def _attend(
-        self,
-        runs: Runs,
-        kept: Bools | None,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        scale: float,
-        heads: int,
-        alone: int = 0,
+        self, layout: _Layout, q: Tensor, k: Tensor, v: Tensor, scale: float, heads: int, alone: int = 0
     ) -> Tensor:
         """Attention inside each sequence, equal lengths together.
 
         Every token asks, or only the position that is read, `alone` times.
         """
         out, start, asked = [], 0, 0
-        for length, count in runs:
+        for length, count in layout.runs:
             rows = slice(start, start + count * length)
             queries = slice(asked, asked + count * (alone or length))
             start, asked = rows.stop, queries.stop
             causal = self.parts.causal and not alone
-            mask = None if kept is None else self._mask(kept[rows].reshape(count, length), causal)
+            mask = None if layout.kept is None else self._mask(layout.kept[rows].reshape(count, length), causal)
             query, key, value = (
                 part.reshape(count, len(part) // count, heads, -1).transpose(1, 2)
                 for part in (q[queries], k[rows], v[rows])

@@ -103,6 +103,7 @@ class Classifier:
 
     @token_budget.setter
     def token_budget(self, tokens: int) -> None:
+        """For all views of the handle, from the next call on."""
         self._budget.tokens = tokens
 
     @property

@@ -34,6 +34,7 @@ class TokenBudget:
 
     @tokens.setter
     def tokens(self, tokens: int) -> None:
+        """Refuses less than one."""
         if tokens < 1:
             raise InvalidInput(f"the token budget must be positive, not {tokens}")
         self._tokens = tokens

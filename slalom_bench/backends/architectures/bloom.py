@@ -13,6 +13,7 @@ class Bloom(Architecture):
     model_type = "bloom"
 
     def random_classifier(self, size: Size) -> Any:
+        """`BloomForSequenceClassification`."""
         import transformers as hf
 
         config = hf.BloomConfig(

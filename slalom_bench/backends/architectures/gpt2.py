@@ -16,35 +16,44 @@ class Gpt2Parts(ForwardParts):
     causal = True
 
     def blocks(self) -> list[Any]:
+        """The decoder's layers."""
         return list(self.base.h)
 
     def embed(self, words: Tensor, positions: Tensor) -> Tensor:
+        """Word and position embeddings, summed."""
         return words + self.base.wpe(positions)
 
     def scale(self, layer: Any) -> float:
+        """1 / sqrt of a head's width."""
         return layer.attn.scaling
 
     def normed(self, layer: Any, x: Tensor) -> Tensor:
+        """The layer norm before attention."""
         return layer.ln_1(x)
 
     def query(self, layer: Any, normed: Tensor) -> Tensor:
+        """By the first third of `c_attn`."""
         joint, width = layer.attn.c_attn, normed.shape[-1]
         return linear(normed, joint.weight[:, :width].T, joint.bias[:width])
 
     def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
+        """By the other thirds of `c_attn`, in one product."""
         joint, width = layer.attn.c_attn, normed.shape[-1]
         key, value = linear(normed, joint.weight[:, width:].T, joint.bias[width:]).split(width, dim=-1)
         return key, value
 
     def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The other thirds of `c_attn`."""
         _, key, value = layer.attn.c_attn.weight.T.chunk(3)
         return key, value, layer.attn.c_attn.bias.chunk(3)[2]
 
     def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
+        """Add; norm, feed forward, add."""
         x = x + layer.attn.c_proj(attended)
         return x + layer.mlp(layer.ln_2(x))
 
     def classify(self, x: Tensor) -> Tensor:
+        """The last norm and the head."""
         return self.model.score(self.base.ln_f(x).to(self.model.score.weight.dtype))
 
 
@@ -57,6 +66,7 @@ class Gpt2(Architecture):
     relevance = RelevanceMaps("drop", fused=("c_attn",))
 
     def random_classifier(self, size: Size) -> Any:
+        """`GPT2ForSequenceClassification`."""
         import transformers as hf
 
         config = hf.GPT2Config(

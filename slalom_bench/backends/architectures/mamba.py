@@ -14,9 +14,11 @@ class Mamba(Architecture):
     random_scale = 1.0
 
     def register(self) -> None:
-        import slalom_bench.backends.mamba_classifier  # noqa: F401  (importing it registers the class)
+        """Importing the classifier tells transformers of it."""
+        import slalom_bench.backends.mamba_classifier  # noqa: F401
 
     def random_classifier(self, size: Size) -> Any:
+        """`backends.mamba_classifier.MambaForSequenceClassification`."""
         import transformers as hf
 
         from slalom_bench.backends.mamba_classifier import MambaForSequenceClassification

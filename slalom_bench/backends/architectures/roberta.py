@@ -22,6 +22,7 @@ class RobertaPositions(Architecture):
         self.model_type = model_type
 
     def max_length(self, config: Any) -> int | None:
+        """As many rows of the table as lie behind the padding index."""
         limit = super().max_length(config)
         return None if limit is None else limit - int(config.pad_token_id or 0) - 1
 
@@ -41,6 +42,7 @@ class Roberta(RobertaPositions):
         super().__init__("roberta")
 
     def random_classifier(self, size: Size) -> Any:
+        """`RobertaForSequenceClassification`."""
         import transformers as hf
 
         config = hf.RobertaConfig(
