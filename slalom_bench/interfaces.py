@@ -7,6 +7,7 @@ imported from here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ from slalom_bench.core.context import Context
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.removal import Removal
 from slalom_bench.core.surrogate import Surrogate
-from slalom_bench.core.types import Explanation, Sample, Score, TaskData
+from slalom_bench.core.types import Example, Explanation, Sample, Score, TaskData
 from slalom_bench.handle.backend import AttentionBackend, Backend, GradientBackend, MeteredBackend
 from slalom_bench.handle.classifier import Classifier
 
@@ -24,6 +25,7 @@ __all__ = [
     "AttentionBackend",
     "Backend",
     "Explainer",
+    "GeneratedTask",
     "GradientBackend",
     "MeteredBackend",
     "Metric",
@@ -89,6 +91,23 @@ class Task(Protocol):
 
         Returns:
             The examples, their classes and source; no text is in both splits.
+        """
+        ...
+
+
+@runtime_checkable
+class GeneratedTask(Task, Protocol):
+    """A task whose texts are drawn from a known law, registered with `generated=True`."""
+
+    def generate(self, count: int, seed: int) -> Sequence[Example]:
+        """Draw fresh labelled texts.
+
+        Args:
+            count: how many.
+            seed: another one gives other texts; none gives those of `load`.
+
+        Returns:
+            The texts, with labels drawn from the law.
         """
         ...
 

@@ -17,6 +17,7 @@ from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.data.splits import content_hash
 from slalom_bench.errors import InvalidInput
+from slalom_bench.interfaces import GeneratedTask
 from slalom_bench.models.training import (
     VERSION,
     Labelled,
@@ -269,8 +270,9 @@ def generate(task: TaskData, count: int, seed: int) -> Sequence[Example]:
     entry = registry.tasks.get(task.task)
     sized = "vocabulary" in inspect.signature(entry.factory).parameters
     law = entry.build({"vocabulary": len(synthetic_words(task))} if sized else {})
-    made: Sequence[Example] = law.generate(count, seed)
-    return made
+    if not isinstance(law, GeneratedTask):
+        raise InvalidInput(f"task {task.task} does not generate texts")
+    return law.generate(count, seed)
 
 
 def trainings(name: str, task_name: str | None = None) -> Iterator[dict[str, Any]]:
