@@ -36,11 +36,11 @@ class Curve:
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
         paper = context.protocol == "paper"
         counts = paper_counts(len(sample)) if paper else self.counts(len(sample), classifier.empty_allowed)
-        if reason := undefined.grid(len(sample), len(counts)):
+        if reason := undefined.too_few_points(len(sample), len(counts)):
             return undefined.everywhere(explanation.scores, reason)
         full = None if paper else classifier.probabilities([sample.ids])[0]
         towards = sample.label if full is None else int(full.argmax())
-        if reason := undefined.direction(towards, explanation.target, len(classifier.class_names)):
+        if reason := undefined.not_rankable(towards, explanation.target, len(classifier.class_names)):
             return undefined.everywhere(explanation.scores, reason)
         results: dict[str, float | str | None] = {
             name: undefined.constant_scores(values) for name, values in explanation.scores.items()
@@ -50,14 +50,14 @@ class Curve:
         for name in ranked:
             # the paper turns unsigned scores round with the label too: part of what it published
             turn = towards != explanation.target and (paper or name not in explanation.unsigned)
-            places = undefined.places(-explanation.scores[name] if turn else explanation.scores[name])
+            places = undefined.descending_ranks(-explanation.scores[name] if turn else explanation.scores[name])
             masks.append(self.keep(places, counts, paper))
         if not ranked:
-            return undefined.split(results)
+            return undefined.as_score(results)
         p = classifier.probabilities(classifier.mask(sample, np.concatenate(masks)))[:, towards]
         start = 1.0 if full is None else float(full[towards])
         results |= dict(zip(ranked, start - p.reshape(len(ranked), -1).mean(axis=1), strict=True))
-        return undefined.split(results)
+        return undefined.as_score(results)
 
     def keep(self, places: Ints, counts: Ints, paper: bool) -> Bools:
         """Keep-masks (counts x n). Where tokens are deleted, the paper's counts say how many stay."""

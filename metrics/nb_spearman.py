@@ -56,7 +56,7 @@ class NaiveBayesSpearman:
             per_token = (scores[first] if paper else means)[known]
             against = np.abs(w) if name in explanation.unsigned else w
             results[name] = undefined.correlation(per_token, against) or spearman(per_token, against)
-        return undefined.split(results)
+        return undefined.as_score(results)
 
 
 def class_counts(classifier: Classifier, context: Context, documents: int | None) -> tuple[Ints, Floats]:

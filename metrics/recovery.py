@@ -50,13 +50,13 @@ class Recovery:
             raise InvalidInput(f"recovery knows the truths {', '.join(PARAMETERS)}, not {kind!r}")
         surrogate = explanation.surrogate
         law = true_law(truth, classifier.tokens.words(sample.ids), explanation.target)
-        reason = undefined.no_surrogate(explanation) or undefined.no_law(law)
+        reason = undefined.no_surrogate(explanation) or undefined.unknown_token(law)
         if reason or surrogate is None or law is None:
             return undefined.everywhere(["logit", *PARAMETERS[kind]], reason or undefined.NO_SURROGATE)
         rng = context.rng("recovery", sample.id)
         keep = delete_counts(len(sample), rng.integers(0, len(sample), self.masks), rng)
         error = float(np.mean((surrogate.predict(keep) - law.predict(keep)) ** 2))
-        return undefined.split({"logit": error, **parameter_errors(surrogate, law, sample.ids)})
+        return undefined.as_score({"logit": error, **parameter_errors(surrogate, law, sample.ids)})
 
 
 def true_law(truth: Mapping[str, Any], words: list[str], target: int) -> LinearSurrogate | SlalomSurrogate | None:

@@ -65,7 +65,7 @@ class StrictFidelity:
         results["normalised"] = results["mean"]
         if whole:
             results["normalised"] = undefined.no_change(observed) or float(errors.mean() / np.mean(observed**2))
-        return undefined.split(results)
+        return undefined.as_score(results)
 
 
 def shared_masks(context: Context, sample: Sample, largest: int, count: int) -> Bools:

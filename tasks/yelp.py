@@ -242,7 +242,8 @@ def _reviews(rows: Iterable[Row]) -> tuple[dict[str, _Review], str]:
 def _difference(spans: list[str], words: list[str]) -> str:
     """Where spans and words part, for an error that can be acted on."""
     at = next((i for i, (a, b) in enumerate(zip(spans, words, strict=False)) if a != b), min(len(spans), len(words)))
-    return f"{len(spans)} spans for {len(words)} words; at word {at + 1}: {spans[at : at + 3]} against {words[at : at + 3]}"
+    shown = f"{spans[at : at + 3]} against {words[at : at + 3]}"
+    return f"{len(spans)} spans for {len(words)} words; at word {at + 1}: {shown}"
 
 
 def _training(data_dir: Path | None, hat: set[str]) -> tuple[tuple[Example, ...], str]:
