@@ -1,4 +1,4 @@
-"""Many id sequences as one array, packing them into batches, and remembering answers without changing them."""
+"""The cache of one model's answers: what was asked before never changes a bit of a later answer."""
 
 from __future__ import annotations
 

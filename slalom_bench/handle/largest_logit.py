@@ -1,7 +1,4 @@
-"""The two protocols of an explainer: `bench` (one explained quantity for all) and `paper` (as it was published).
-
-An explainer that was published otherwise takes a parameter `protocol`; a run in the paper protocol sets it.
-"""
+"""The largest logit as the explained quantity: what the published gradients and relevances explain."""
 
 from __future__ import annotations
 

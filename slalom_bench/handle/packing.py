@@ -1,4 +1,4 @@
-"""Many id sequences as one array, packing them into batches, and remembering answers without changing them."""
+"""Packing sequences into batches of a token budget."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The two protocols of an explainer: `bench` (one explained quantity for all) and `paper` (as it was published).
-
-An explainer that was published otherwise takes a parameter `protocol`; a run in the paper protocol sets it.
-"""
+"""Explainers by reference, as a run builds them: with the run's protocol where they take one."""
 
 from __future__ import annotations
 

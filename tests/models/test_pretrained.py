@@ -325,7 +325,7 @@ def test_laws_answer_exactly_and_only_for_their_task() -> None:
         share = np.exp([slalom.truth["importance"][word] for word in words])
         expected = (share * [value[word] for word in words]).sum() / share.sum()
         assert law.log_odds([law.encode(example).ids])[0] == pytest.approx(expected, abs=1e-5)
-    with pytest.raises(Unsupported, match="the law of synthetic-linear"):
+    with pytest.raises(Unsupported, match="the true log-odds of synthetic-linear"):
         load_model("bag-of-words", slalom, QUIET)
 
 
