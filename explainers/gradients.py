@@ -33,6 +33,7 @@ def _attribute(method: str, classifier: Classifier, words: torch.Tensor, **optio
     seen: list[Floats] = []
 
     def gradients(forward_fn: Any, inputs: tuple[torch.Tensor], *_: Any, **__: Any) -> tuple[torch.Tensor]:
+        """captum's gradient function, answered by the handle."""
         values, grads = classifier.gradients(inputs[0])
         seen.append(values)
         return (grads,)

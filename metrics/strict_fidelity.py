@@ -83,6 +83,7 @@ def _shared_masks(context: Context, sample: Sample, largest: int, count: int) ->
     n = len(sample)
 
     def draw() -> NDArray[np.uint8]:
+        """The masks of the protocol, packed."""
         masks = nested_masks if context.protocol == "paper" else independent_masks
         return np.packbits(masks(n, largest, count, context.rng("strict-fidelity", sample.id)), axis=1)
 

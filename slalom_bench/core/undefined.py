@@ -32,10 +32,10 @@ _RELATIVE = 1e-12
 """Numbers that differ by less than this share of their size differ by rounding only."""
 
 
-def is_constant(values: NDArray[np.floating]) -> bool:
+def _is_constant(values: NDArray[np.floating]) -> bool:
     """Whether a vector has nothing to rank: one distinct number up to rounding.
 
-    >>> is_constant(np.array([0.3, 0.1 + 0.2]))
+    >>> _is_constant(np.array([0.3, 0.1 + 0.2]))
     True
     """
     return bool(np.ptp(values) <= _RELATIVE * np.abs(values).max()) if len(values) else True
@@ -69,7 +69,7 @@ def no_change(observed: NDArray[np.floating]) -> str | None:
 
 def constant_scores(scores: NDArray[np.floating]) -> str | None:
     """Constant scores rank nothing."""
-    return CONSTANT_SCORES if is_constant(scores) else None
+    return CONSTANT_SCORES if _is_constant(scores) else None
 
 
 def too_few_points(tokens: int, points: int) -> str | None:
@@ -88,7 +88,7 @@ def correlation(scores: NDArray[np.floating], reference: NDArray[np.floating]) -
     """A correlation needs two tokens and variation on both sides."""
     if len(reference) < 2:
         return TOO_FEW_PAIRS
-    if is_constant(reference):
+    if _is_constant(reference):
         return CONSTANT_REFERENCE
     return constant_scores(scores)
 

@@ -139,7 +139,7 @@ def package_file(distribution: str, file_name: str) -> tuple[Path, str]:
 
     try:
         installed = metadata.distribution(distribution)
-    except metadata.PackageNotSourceRowsError:
+    except metadata.PackageNotFoundError:
         raise Absent(f"the package {distribution} is not installed") from None
     for file in installed.files or ():
         if file.name == file_name:

@@ -279,7 +279,7 @@ class FullyConnected(_Classic):
     ) -> Callable[[int], Labelled]:
         """Fresh texts every epoch, as in the paper, from the task's distribution."""
         params = {"vocabulary": len(task.truth["value"])} if task.truth["kind"] == "slalom" else {}
-        generated = registry.tasks.get(task.task).build(params)
+        generated: Any = registry.tasks.get(task.task).build(params)
 
         def epoch_data(epoch: int) -> Labelled:
             """The texts of one epoch."""

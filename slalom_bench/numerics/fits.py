@@ -120,6 +120,7 @@ class _Noise:
 
     @classmethod
     def of(cls, outputs: Floats, centred: Floats, share: Floats, tokens: int, size: float) -> _Noise:
+        """From the targets (K x m) before any fit, weighted by `share`; `size` sequences of `tokens` tokens."""
         variance = float((centred**2 @ share).mean())
         floor = 1e-16 * float((outputs**2 @ share).mean()) + 1e-30
         free = 1 - (1 + 1 / len(outputs)) * tokens / size
