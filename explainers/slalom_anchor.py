@@ -7,7 +7,7 @@ The model. With an anchor (w_0, v_0) for what is always there (special tokens, t
 with e_i = a_i (v_i - F). Without an anchor sum_i e_i = 0: deleting anything cannot move F in one direction. With it
 the e_i are free, and additive deletion effects are the limit a -> 0. What is left on real models is not curvature but
 movement: closing the gap reads every later token at an earlier position. So token j moved by m positions gains b_j(m),
-and the anchor b_0(k) when k tokens are gone (see `slalom_bench.numerics.shifts`).
+and the anchor b_0(k) when k tokens are removed (see `slalom_bench.numerics.shifts`).
 
 The design. The full input and all n single deletions, then k ~ Uniform{2..largest} random deletions. The singles
 are reproduced exactly whatever else is fitted: a per-position correction takes up what SLALOM and the shifts leave.

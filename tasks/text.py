@@ -70,15 +70,15 @@ class Text:
         label_column = self.label_column or "label"
         names = self._classes([row.get(label_column) for row in (*rows, *train_rows)])
         train, repeated_train = self._examples(train_path or path, train_rows, names)
-        found, repeated = self._examples(path, rows, names)
+        examples, repeated = self._examples(path, rows, names)
         trained_on = {text_hash(example.text) for example in train}
-        evaluation = [example for example in found if text_hash(example.text) not in trained_on]
+        evaluation = [example for example in examples if text_hash(example.text) not in trained_on]
         if not evaluation:
             raise InvalidInput(f"{path.name}: every text is also in {self.train_file}; nothing is left to evaluate")
         unlabelled = sum(example.label is None for example in evaluation)
         note = (
             f"{unlabelled} of {len(evaluation)} texts without label; dropped: {repeated + repeated_train} repeated "
-            f"texts, {len(found) - len(evaluation)} texts that are also training texts"
+            f"texts, {len(examples) - len(evaluation)} texts that are also training texts"
         )
         source = DataSource("file", path.name, content_hash(evaluation, train), note)
         return TaskData(f"text:{path.name}", source, names, tuple(evaluation), tuple(train))
@@ -113,17 +113,17 @@ class Text:
 
     def _examples(self, path: Path, rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Example], int]:
         """The examples in hash order, and how many rows repeat an earlier one."""
-        found: dict[str, tuple[int, Example]] = {}
+        by_id: dict[str, tuple[int, Example]] = {}
         for number, row in enumerate(rows, 1):
             example = self._example(f"{path.name}: row {number}", row, names)
-            first, earlier = found.setdefault(example.id, (number, example))
+            first, earlier = by_id.setdefault(example.id, (number, example))
             if self._conflict(earlier, example):
                 raise InvalidInput(
                     f"{path.name}: rows {first} and {number} have the same {'id' if self.id_column else 'text'} "
                     f"but differ in {'content' if self.id_column else 'label or marks'}; keep one"
                 )
-        ordered = sorted((text_hash(example.text), key) for key, (_, example) in found.items())
-        return [found[key][1] for _, key in ordered], len(rows) - len(found)
+        ordered = sorted((text_hash(example.text), key) for key, (_, example) in by_id.items())
+        return [by_id[key][1] for _, key in ordered], len(rows) - len(by_id)
 
     def _conflict(self, one: Example, other: Example) -> bool:
         """Whether two examples of one id say different things; texts may differ in white space where no id is given."""

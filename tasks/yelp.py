@@ -179,8 +179,8 @@ class YelpHat:
     def load(self, data_dir: Path | None) -> TaskData:
         """The annotated reviews, and the reviews of `yelp` beside them that are not among these."""
         self._check()
-        kind, found = first_present("yelp-hat", self.sources(data_dir), self.remedies)
-        reviews, note = _reviews(row for rows in found.splits.values() for row in rows)
+        kind, loaded = first_present("yelp-hat", self.sources(data_dir), self.remedies)
+        reviews, note = _reviews(row for rows in loaded.splits.values() for row in rows)
         hashed = sorted((text_hash(text), text) for text in reviews)
         evaluation = tuple(
             Example(digest[:16], text, reviews[text].label, reviews[text].consensus(self.consensus))
@@ -188,9 +188,9 @@ class YelpHat:
             if reviews[text].maps
         )
         if not evaluation:
-            raise InvalidInput(f"yelp-hat: no review of {found.name} has an annotator who agrees with its label")
+            raise InvalidInput(f"yelp-hat: no review of {loaded.name} has an annotator who agrees with its label")
         training, words = _training(data_dir, {digest for digest, _ in hashed})
-        source = DataSource(kind, found.name, content_hash(evaluation, training), f"{note}; {words}")
+        source = DataSource(kind, loaded.name, content_hash(evaluation, training), f"{note}; {words}")
         return TaskData("yelp-hat", source, CLASSES, evaluation, training)
 
     def _check(self) -> None:
@@ -277,9 +277,9 @@ def _difference(spans: list[str], words: list[str]) -> str:
 def _training(data_dir: Path | None, hat: set[str]) -> tuple[tuple[Example, ...], str]:
     """All Yelp reviews of the same directory but those of HAT; never the hub, whose state would change the hash."""
     try:
-        found = _read_yelp(data_dir)
+        loaded = _read_yelp(data_dir)
     except Absent:
         return (), "no training reviews: put yelp/yelp_polarity.parquet into the data directory"
-    pairs = [pair for split, rows in found.splits.items() for pair in labelled(rows, CLASSES, f"yelp {split}")]
+    pairs = [pair for split, rows in loaded.splits.items() for pair in labelled(rows, CLASSES, f"yelp {split}")]
     training = tuple(example for digest, example in distinct(pairs).items() if digest not in hat)
-    return training, f"{len(training)} training reviews from {found.name}"
+    return training, f"{len(training)} training reviews from {loaded.name}"

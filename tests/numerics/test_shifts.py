@@ -112,8 +112,8 @@ def test_the_ridge_has_the_likelihood_of_its_normal_law() -> None:
     rng = np.random.default_rng(3)
     features, target = rng.normal(size=(20, 8)), rng.normal(size=20)
     ratio, prior, cost = choose_ridge(features @ features.T, target)
-    law = multivariate_normal(cov=prior * (features @ features.T + ratio * np.eye(20)))
-    assert cost == pytest.approx(-2 * law.logpdf(target) - 20 * (1 + np.log(2 * np.pi)))
+    normal = multivariate_normal(cov=prior * (features @ features.T + ratio * np.eye(20)))
+    assert cost == pytest.approx(-2 * normal.logpdf(target) - 20 * (1 + np.log(2 * np.pi)))
 
 
 def test_stored_and_loaded_it_predicts_the_same() -> None:
