@@ -27,8 +27,8 @@ from tabulate import tabulate
 
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Floats
-from slalom_bench.explainers.slalom import features
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.numerics.features import tied_features
 from slalom_bench.numerics.masks import small_deletions
 from slalom_bench.run.profiling import machine_fingerprint, peak_memory
 
@@ -154,13 +154,13 @@ def padding(handle: Classifier, model: str) -> float:
 
 def held_out(one: Subject, sample: Any, law: str, seed: int) -> tuple[Floats, Floats, Floats]:
     """Token counts, log-odds and weights of fresh sequences from the law that both sides were fitted to."""
-    parts, rng = features(sample, "token"), generator(seed, sample.id)
+    features, rng = tied_features(sample, "token"), generator(seed, sample.id)
     if law == "slalom-eff":
-        drawn = rng.integers(len(parts), size=(2000, 2))
-        counts = (drawn[:, :, None] == np.arange(len(parts))).sum(axis=1).astype(np.float64)
-        return counts, one.handle().log_odds(list(parts.ids[drawn])), np.ones(len(drawn))
+        drawn = rng.integers(len(features), size=(2000, 2))
+        counts = (drawn[:, :, None] == np.arange(len(features))).sum(axis=1).astype(np.float64)
+        return counts, one.handle().log_odds(list(features.ids[drawn])), np.ones(len(drawn))
     keep, weights = small_deletions(len(sample), 1000 if one.name == "mini-bert" else 300, rng)
-    return parts.design(keep).dense(), one.handle().masked_log_odds(sample, keep), weights
+    return features.design(keep).dense(), one.handle().masked_log_odds(sample, keep), weights
 
 
 def error(counts: Floats, outputs: Floats, shares: Floats, value: Floats, importance: Floats) -> float:

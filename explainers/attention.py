@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from slalom_bench.handle.classifier import Classifier
 
 
-def from_read_position(classifier: Classifier, sample: Sample, attention: Floats) -> Explanation:
-    """The read position's row of a map (length x length), special tokens left out: unsigned, no surrogate."""
+def _from_read_position(classifier: Classifier, sample: Sample, attention: Floats) -> Explanation:
+    """The explanation by one row of an attention map (length x length): the read position's, without special tokens."""
     scores = attention[classifier.read_position(sample)][classifier.content]
     return Explanation({"attention": scores}, "attention", classifier.target, unsigned=frozenset({"attention"}))
 
@@ -27,35 +27,67 @@ class _Layer:
         self.layer = layer
 
     def reduce(self, heads: Floats) -> Floats:
+        """One map (length x length) from those of all heads."""
         return heads.mean(axis=0)
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """One query, for the attention maps of the full input."""
         maps = classifier.attentions(sample)
         if not -len(maps) <= self.layer < len(maps):
             raise InvalidInput(f"layer {self.layer} of a model with {len(maps)} layers")
-        return from_read_position(classifier, sample, self.reduce(maps[self.layer]))
+        return _from_read_position(classifier, sample, self.reduce(maps[self.layer]))
 
 
 @explainer("attention-avg", version=1, needs={"attentions"}, stochastic=False, family="attention")
 class AttentionAvg(_Layer):
-    """Attention from the classification token, mean over the heads of a layer (the last by default). One query."""
+    """Attention from the classification token, mean over the heads of a layer (the last by default). One query.
+
+    alpha_i = mean over heads h of A_h[read, i], with A_h the layer's softmax weights and `read` the position that the
+    classifier reads ([CLS], or the last token). Needs attentions. Unsigned, so without a surrogate: fidelity is
+    undefined.
+
+    Args:
+        layer: counted from 0, or from the end with -1.
+
+    Reference:
+        Lopardo, Precioso and Garreau 2024, Attention Meets Post-hoc Interpretability, ICML, equation 10 (alpha-avg).
+    """
 
 
 @explainer("attention-max", version=1, needs={"attentions"}, stochastic=False, family="attention")
 class AttentionMax(_Layer):
-    """Attention from the classification token, largest over the heads of a layer (the last by default). One query."""
+    """Attention from the classification token, largest over the heads of a layer (the last by default). One query.
+
+    alpha_i = max over heads h of A_h[read, i]. Needs attentions. Unsigned, so without a surrogate: fidelity is
+    undefined.
+
+    Args:
+        layer: counted from 0, or from the end with -1.
+
+    Reference:
+        Lopardo, Precioso and Garreau 2024, Attention Meets Post-hoc Interpretability, ICML, equation 11 (alpha-max).
+    """
 
     def reduce(self, heads: Floats) -> Floats:
+        """The largest weight of any head."""
         return heads.max(axis=0)
 
 
 @explainer("attention-rollout", version=1, needs={"attentions"}, stochastic=False, family="attention")
 class AttentionRollout:
-    """Attention rollout (Abnar and Zuidema 2020): the product over layers of (mean head + identity) / 2. One query."""
+    """Attention rollout (Abnar and Zuidema 2020): the product over layers of (mean head + identity) / 2. One query.
+
+    R = prod over layers l of (A_l + I) / 2, A_l the mean over heads, the last layer leftmost; the scores are the read
+    position's row of R. Needs attentions. Unsigned, so without a surrogate: fidelity is undefined.
+
+    Reference:
+        Abnar and Zuidema 2020, Quantifying Attention Flow in Transformers, ACL, section 3.
+    """
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """One query, for the attention maps of the full input."""
         maps = classifier.attentions(sample).mean(axis=1)
         rolled = np.eye(maps.shape[1])
         for layer in maps:
             rolled = (layer @ rolled + rolled) / 2
-        return from_read_position(classifier, sample, rolled)
+        return _from_read_position(classifier, sample, rolled)

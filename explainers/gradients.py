@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom_bench.core.budget import require_budget
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.backend import gradient_backend
 from slalom_bench.handle.gradients import LargestLogit
-from slalom_bench.numerics import additive
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates.linear import LinearSurrogate
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from slalom_bench.handle.classifier import Classifier
 
-BASELINES = ("zero", "pad", "mask")
-PUBLISHED_POINTS = 30
+_BASELINES = ("zero", "pad", "mask")
+_PUBLISHED_POINTS = 30
 
 
-def attribute(method: str, classifier: Classifier, words: torch.Tensor, **options: Any) -> tuple[torch.Tensor, Floats]:
+def _attribute(method: str, classifier: Classifier, words: torch.Tensor, **options: Any) -> tuple[torch.Tensor, Floats]:
     """A captum method's attributions of word embeddings (length x width), and the log-odds it saw on the way.
 
     captum asks the handle for its gradients, so that they are packed, counted and timed like every other query.
@@ -34,6 +34,7 @@ def attribute(method: str, classifier: Classifier, words: torch.Tensor, **option
     seen: list[Floats] = []
 
     def gradients(forward_fn: Any, inputs: tuple[torch.Tensor], *_: Any, **__: Any) -> tuple[torch.Tensor]:
+        """captum's gradient function, answered by the handle."""
         values, grads = classifier.gradients(inputs[0])
         seen.append(values)
         return (grads,)
@@ -44,7 +45,7 @@ def attribute(method: str, classifier: Classifier, words: torch.Tensor, **option
     return out[0].detach(), np.concatenate(seen)
 
 
-def published_norms(classifier: Classifier, sample: Sample, scales: Floats, *, times_input: bool) -> Explanation:
+def _published_norms(classifier: Classifier, sample: Sample, scales: Floats, *, times_input: bool) -> Explanation:
     """L2 norms of the summed gradients of the largest logit (found anew at every scale) of the scaled bare content.
 
     Not marked unsigned: the published evaluation took norms for signed scores. It ranked them times the label's sign
@@ -78,10 +79,12 @@ class _Gradient:
     options: dict[str, Any] = {"abs": False}  # noqa: RUF012
 
     def reduce(self, gradient: torch.Tensor) -> torch.Tensor:
+        """One score for each token from what captum attributes to the components of its embedding (n x width)."""
         return gradient.sum(dim=1)
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        gradient, (full,) = attribute(self.method, classifier, classifier.embed(sample), **self.options)
+        """One query with its gradient."""
+        gradient, (full,) = _attribute(self.method, classifier, classifier.embed(sample), **self.options)
         scores = self.reduce(gradient[classifier.content].double()).cpu().numpy()
         return Explanation(
             {"attribution": scores},
@@ -93,6 +96,7 @@ class _Gradient:
         )
 
     def diagnose(self, gradient: torch.Tensor, scores: Floats) -> dict[str, Any]:
+        """What the diagnostics say of the reduction."""
         return {}
 
 
@@ -100,25 +104,39 @@ class _Gradient:
 class GradAvg(_Gradient):
     """Mean component of dF/d(word embedding): signed. One query.
 
-    Layer normalisation does not see a constant added to every component, so behind one (BERT, DistilBERT, GPT-2) the
-    mean is exactly 0 and what is computed is rounding error: the diagnostics then say `cancelled`.
+    score_i = mean over components d of dF/dx_id. Needs gradients. Layer normalisation does not see a constant added to
+    every component, so behind one (BERT, DistilBERT, GPT-2) the mean is exactly 0 and what is computed is rounding
+    error: the diagnostics then say `cancelled`.
+
+    Reference:
+        Simonyan, Vedaldi and Zisserman 2014, Deep Inside Convolutional Networks; averaged over the embedding as in
+        Lopardo, Precioso and Garreau 2024, section 4.1 (G-avg).
     """
 
     def reduce(self, gradient: torch.Tensor) -> torch.Tensor:
+        """The mean component."""
         return gradient.mean(dim=1)
 
     def diagnose(self, gradient: torch.Tensor, scores: Floats) -> dict[str, Any]:
+        """How large the components are that are averaged, and whether they cancelled."""
         summands = float(gradient.abs().mean())
         return {"mean_absolute_component": summands, "cancelled": bool(np.abs(scores).max() < 1e-4 * summands)}
 
 
 @explainer("grad-l1", version=1, needs={"gradients"}, stochastic=False, family="gradient")
 class GradL1(_Gradient):
-    """L1 norm of dF/d(word embedding): unsigned, so without a surrogate. One query."""
+    """L1 norm of dF/d(word embedding): unsigned, so without a surrogate. One query.
+
+    score_i = sum over components d of |dF/dx_id|. Needs gradients. Fidelity is undefined.
+
+    Reference:
+        Simonyan, Vedaldi and Zisserman 2014; Lopardo, Precioso and Garreau 2024, section 4.1 (G-l1).
+    """
 
     unsigned = True
 
     def reduce(self, gradient: torch.Tensor) -> torch.Tensor:
+        """The L1 norm."""
         return gradient.norm(p=1, dim=1)
 
 
@@ -126,7 +144,14 @@ class GradL1(_Gradient):
 class GradL2(_Gradient):
     """L2 norm of dF/d(word embedding): unsigned, so without a surrogate. One query.
 
-    paper ("Grad"): of the largest logit, without special tokens, taken for a signed score.
+    score_i = (sum over components d of (dF/dx_id)^2)^(1/2). Needs gradients. Fidelity is undefined in `bench`.
+
+    Args:
+        protocol: `bench`, or `paper` ("Grad"): of the largest logit, without special tokens, taken for a signed score.
+
+    Reference:
+        Simonyan, Vedaldi and Zisserman 2014; Lopardo, Precioso and Garreau 2024, section 4.1 (G-l2); Leemann et al.
+        2025, section 6.3 (Gradients).
     """
 
     unsigned = True
@@ -135,17 +160,27 @@ class GradL2(_Gradient):
         self.protocol = protocol
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """One query with its gradient; in the paper protocol as published."""
         if is_paper(self.protocol):
-            return published_norms(classifier, sample, np.ones(1), times_input=False)
+            return _published_norms(classifier, sample, np.ones(1), times_input=False)
         return super().explain(classifier, sample, budget, rng)
 
     def reduce(self, gradient: torch.Tensor) -> torch.Tensor:
+        """The L2 norm."""
         return gradient.norm(p=2, dim=1)
 
 
 @explainer("grad-x-input", version=1, needs={"gradients"}, stochastic=False, family="gradient")
 class GradXInput(_Gradient):
-    """Inner product of a word embedding with dF/d(word embedding): signed. One query."""
+    """Inner product of a word embedding with dF/d(word embedding): signed. One query.
+
+    score_i = sum over components d of x_id dF/dx_id. Needs gradients. The surrogate is F(S) = F(full) - sum of the
+    removed scores.
+
+    Reference:
+        Denil, Demiraj and de Freitas 2014, Extraction of Salient Sentences from Labelled Documents; Lopardo, Precioso
+        and Garreau 2024, section 4.1 (G x I).
+    """
 
     method = "InputXGradient"
     options: dict[str, Any] = {}  # noqa: RUF012
@@ -155,11 +190,20 @@ class GradXInput(_Gradient):
 class IntegratedGradients:
     """Integrated gradients (Sundararajan et al. 2017) from a named baseline, special tokens kept as they are.
 
-    Gauss-Legendre steps, fewer where the budget allows no more; two queries measure the completeness gap,
-    sum of attributions - (F(x) - F(baseline)).
+    score_i = (x_i - b_i) . integral over a in (0, 1) of dF/dx_i at b + a (x - b), by Gauss-Legendre quadrature. Needs
+    gradients and a budget of at least 3 (paper: 30). Two queries measure the completeness gap,
+    sum of attributions - (F(x) - F(baseline)), which is in the diagnostics.
 
-    paper ("IG", which is not IG): the L2 norm of sum_k grad(a_k x) a_k x over 30 points a_k from 0 to 1, neither
-    divided by their number nor signed, of the largest logit and without special tokens. Taken for a signed score.
+    Args:
+        steps: of the quadrature; fewer where the budget allows no more.
+        baseline: the embedding that content tokens are replaced by: `zero`, `pad` or `mask` (where there is a mask
+            token).
+        protocol: `bench`, or `paper` ("IG", which is not IG): the L2 norm of sum_k grad(a_k x) a_k x over 30 points a_k
+            from 0 to 1, neither divided by their number nor signed, of the largest logit and without special tokens.
+            Taken for a signed score.
+
+    Reference:
+        Sundararajan, Taly and Yan 2017, Axiomatic Attribution for Deep Networks, ICML, equation 1.
     """
 
     def __init__(self, steps: int = 50, baseline: str = "zero", protocol: str = "bench") -> None:
@@ -168,12 +212,13 @@ class IntegratedGradients:
         self.protocol = protocol
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """The input, the baseline and as many steps between as the budget allows."""
         import torch
 
         if is_paper(self.protocol):
-            additive.require_budget("integrated-gradients", budget, PUBLISHED_POINTS, "the points of the published sum")
-            return published_norms(classifier, sample, np.linspace(0.0, 1.0, PUBLISHED_POINTS), times_input=True)
-        additive.require_budget("integrated-gradients", budget, 3, "the input, the baseline and one step")
+            require_budget("integrated-gradients", budget, _PUBLISHED_POINTS, "the points of the published sum")
+            return _published_norms(classifier, sample, np.linspace(0.0, 1.0, _PUBLISHED_POINTS), times_input=True)
+        require_budget("integrated-gradients", budget, 3, "the input, the baseline and one step")
         steps = min(self.steps, budget - 2)
         if steps < 1:
             raise InvalidInput(f"integrated-gradients needs at least one step, not {self.steps}")
@@ -181,7 +226,7 @@ class IntegratedGradients:
         origin = self._origin(classifier, sample, words)
         with torch.no_grad():
             full, base = classifier.log_odds_from_embeddings(torch.stack([words, origin])).tolist()
-        parts, _ = attribute("IntegratedGradients", classifier, words, baselines=origin[None], n_steps=steps)
+        parts, _ = _attribute("IntegratedGradients", classifier, words, baselines=origin[None], n_steps=steps)
         scores = parts[classifier.content].double().sum(dim=1).cpu().numpy()
         return Explanation(
             {"attribution": scores},
@@ -202,8 +247,8 @@ class IntegratedGradients:
             origin = words.clone()
             origin[classifier.content] = 0.0
             return origin
-        if self.baseline not in BASELINES:
-            raise InvalidInput(f"unknown baseline {self.baseline!r}; one of {', '.join(BASELINES)}")
+        if self.baseline not in _BASELINES:
+            raise InvalidInput(f"unknown baseline {self.baseline!r}; one of {', '.join(_BASELINES)}")
         token = tokens.pad_id if self.baseline == "pad" else tokens.mask_id
         if token is None:
             raise Unsupported("baseline 'mask': this tokenizer has no mask token; use zero or pad")

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.budget import require_budget
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Bools, Explanation, Floats, Sample
 from slalom_bench.errors import Unsupported
 from slalom_bench.numerics import additive, masks
+from slalom_bench.numerics.features import tied_features
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates.linear import LinearSurrogate
 
@@ -29,6 +31,15 @@ def coalitions(players: int, count: int, rng: np.random.Generator) -> tuple[Bool
 
     As in shap: sizes 1, 2, ... with their complements are enumerated while the budget's share for them suffices, the
     rest are drawn in complementary pairs, sizes by their kernel weight, a repetition counting as weight.
+
+    Args:
+        players: how many features there are.
+        count: the most coalitions.
+        rng: the generator.
+
+    >>> masks, weights = coalitions(3, 6, np.random.default_rng(0))
+    >>> masks.sum(axis=1).tolist(), weights.sum().round(6)
+    ([1, 1, 1, 2, 2, 2], np.float64(1.0))
     """
     count = min(count, 2**players - 2) if players <= 30 else count
     sizes = np.arange(1, (players + 1) // 2 if players % 2 else players // 2 + 1)
@@ -71,7 +82,7 @@ def _drawn(
     players: int, count: int, sizes: np.ndarray, share: Floats, rng: np.random.Generator
 ) -> tuple[Bools, Floats]:
     """`count` distinct coalitions drawn with their complements, and how often each was drawn."""
-    found: dict[bytes, int] = {}
+    index_of: dict[bytes, int] = {}
     rows: list[Bools] = []
     repeats: list[float] = []
     tries = 4 * count
@@ -82,13 +93,13 @@ def _drawn(
         for mask, size in zip(~masks.delete_counts(players, drawn_sizes, rng), drawn_sizes, strict=True):
             key = mask.tobytes()
             both = 2 * size != players
-            if key in found:
-                first = found[key]
+            if key in index_of:
+                first = index_of[key]
                 repeats[first] += 1
                 if both and first + 1 < len(rows):
                     repeats[first + 1] += 1
             elif len(rows) < count:
-                found[key] = len(rows)
+                index_of[key] = len(rows)
                 new = [mask, ~mask][: min(1 + both, count - len(rows))]
                 rows += new
                 repeats += [1.0] * len(new)
@@ -102,6 +113,13 @@ def shapley_regression(
 
     The base value is F(empty), as in shap. Where no empty input exists the base is free: only the constraint at the
     full input is kept. What the coalitions leave undetermined is shared equally.
+
+    Args:
+        masks: coalitions, True where a player is in (m x d).
+        weights: their kernel weights (m).
+        outputs: F of each (m).
+        full: F of all players.
+        empty: F of none, or None.
     """
     kept = masks.astype(np.float64)
     players = masks.shape[1]
@@ -115,7 +133,7 @@ def shapley_regression(
     return share + deviation, empty, rank + 1
 
 
-def published_log_odds(classifier: Classifier, sample: Sample, keep: Bools) -> Floats:
+def _published_log_odds(classifier: Classifier, sample: Sample, keep: Bools) -> Floats:
     """Log-odds of the bare content with [UNK] (where a tokenizer has none, its mask token) for what is not kept."""
     tokens = classifier.tokens
     unknown = getattr(tokens, "unk_id", tokens.mask_id)
@@ -128,8 +146,17 @@ def published_log_odds(classifier: Classifier, sample: Sample, keep: Bools) -> F
 class KernelShap:
     """Kernel SHAP: Shapley values of F under the removal rule, exact where all coalitions fit the budget.
 
-    No feature selection (shap's l1_reg=0). The budget counts the full input and, where it is legal, the empty one.
-    paper: tokens are not removed but replaced by [UNK] (GPT-2: <|endoftext|>), and no special token is added.
+    min over phi of sum_S w(S) (F(S) - phi_0 - sum over i in S of phi_i)^2 with phi_0 = F(empty),
+    phi_0 + sum phi = F(full) and w(S) = (d - 1) / (C(d, |S|) |S| (d - |S|)). No feature selection (shap's l1_reg=0).
+    Needs queries; the budget counts the full input and, where it is legal, the empty one, and at least one coalition.
+
+    Args:
+        tie: `position`, or `token` for one player for all positions of a token id.
+        protocol: `bench`, or `paper`: tokens are not removed but replaced by [UNK] (GPT-2: <|endoftext|>), and no
+            special token is added.
+
+    Reference:
+        Lundberg and Lee 2017, A Unified Approach to Interpreting Model Predictions, NeurIPS, theorem 2.
     """
 
     def __init__(self, tie: str = "position", protocol: str = "bench") -> None:
@@ -137,25 +164,26 @@ class KernelShap:
         self.protocol = protocol
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """The full and the empty input, coalitions for the rest of the budget, and the regression."""
         paper = is_paper(self.protocol)
         with_empty = paper or classifier.empty_allowed
-        feature = additive.features(sample, self.tie)
-        players = int(feature.max()) + 1
+        features = tied_features(sample, self.tie)
+        players = len(features)
         ends = np.ones((1, players), np.bool_)
         if with_empty:
             ends = np.vstack([ends, ~ends])
         minimum = len(ends) + (players > 1)
-        additive.require_budget("kernel-shap", budget, minimum, "full and empty input where legal, and a coalition")
+        require_budget("kernel-shap", budget, minimum, "full and empty input where legal, and a coalition")
         masks, weights = coalitions(players, budget - len(ends), rng)
-        keep = np.vstack([ends, masks])[:, feature]
-        outputs = published_log_odds(classifier, sample, keep) if paper else classifier.masked_log_odds(sample, keep)
+        keep = np.vstack([ends, masks])[:, features.of_position]
+        outputs = _published_log_odds(classifier, sample, keep) if paper else classifier.masked_log_odds(sample, keep)
         full, empty = float(outputs[0]), float(outputs[1]) if with_empty else None
         values, base, rank = shapley_regression(masks, weights, outputs[len(ends) :], full, empty)
         return Explanation(
-            {"attribution": values[feature]},
+            {"attribution": values[features.of_position]},
             "attribution",
             classifier.target,
-            surrogate=LinearSurrogate(additive.shares(values, feature), base),
+            surrogate=LinearSurrogate(additive.position_weights(values, features), base),
             diagnostics={
                 "base": base,
                 "rank": rank,

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.budget import require_budget
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics import additive, masks
+from slalom_bench.numerics.features import tied_features
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates.linear import LinearSurrogate
 
@@ -20,7 +22,20 @@ if TYPE_CHECKING:
 
 
 def lime_masks(features: int, rows: int, empty_allowed: bool, rng: np.random.Generator) -> Bools:
-    """LimeTextExplainer's samples: the first row whole, then 1..d features removed, how many and which uniform."""
+    """LimeTextExplainer's samples: the first row whole, then 1..d features removed, how many and which uniform.
+
+    Args:
+        features: the number d of features.
+        rows: how many masks to draw.
+        empty_allowed: whether all features may be removed.
+        rng: the generator.
+
+    Returns:
+        Masks (rows x d), True where a feature is present.
+
+    >>> lime_masks(3, 2, True, np.random.default_rng(0))[0].tolist()
+    [True, True, True]
+    """
     largest = features if empty_allowed else features - 1
     counts = rng.integers(min(1, largest), largest + 1, size=rows)
     counts[0] = 0
@@ -28,7 +43,13 @@ def lime_masks(features: int, rows: int, empty_allowed: bool, rng: np.random.Gen
 
 
 def lime_fit(present: Bools, outputs: Floats, kernel_width: float = 25.0) -> tuple[Floats, float, float]:
-    """Coefficients, intercept and weighted R^2 of lime's ridge (alpha 1) under its kernel on cosine distances."""
+    """Coefficients, intercept and weighted R^2 of lime's ridge (alpha 1) under its kernel on cosine distances.
+
+    Args:
+        present: masks of features, the first row all True (m x d).
+        outputs: what the model says of each (m).
+        kernel_width: sigma of the kernel sqrt(exp(-D^2 / sigma^2)), D = 100 x cosine distance.
+    """
     from lime.lime_base import LimeBase
 
     # the cosine distance between a 0/1 row and the row of ones, times 100
@@ -65,8 +86,8 @@ def string_features(tokens: Tokens, sample: Sample) -> tuple[str, Ints, Ints]:
     return text, owner, feature
 
 
-def glued(text: str, owner: Ints, present: Bools) -> list[str]:
-    """What is left of the text when the characters of absent features are cut out, all between tokens kept."""
+def remaining_texts(text: str, owner: Ints, present: Bools) -> list[str]:
+    """The text with the characters of absent features cut out, once for each mask; all between tokens is kept."""
     kept = np.hstack([present, np.ones((len(present), 1), np.bool_)])[:, owner]
     return ["".join(compress(text, row)) for row in kept.tolist()]
 
@@ -75,10 +96,20 @@ def glued(text: str, owner: Ints, present: Bools) -> list[str]:
 class Lime:
     """LIME: a locally weighted ridge on the presence of positions (or, with tie="token", of distinct tokens).
 
-    Tied positions leave together: each has the token's coefficient as its score, and an equal share of it in the
-    surrogate. paper: the probability of the class, not its log-odds, of texts from which all tokens of one string are
-    cut and which are then tokenised anew. Its surrogate mixes units, as Fig. 6 does: coefficients of a probability
-    predict changes of the log-odds, each position with the whole coefficient of its string, the intercept discarded.
+    min over w, w_0 of sum_S pi(S) (F(S) - w_0 - sum over i in S of w_i)^2 + |w|^2 with pi(S) = sqrt(exp(-D^2 /
+    kernel_width^2)), D = 100 x the cosine distance of S to the full input. Needs queries, a budget of at least 2.
+
+    Args:
+        tie: `position`, or `token`: positions of one token id leave together; each has the token's coefficient as its
+            score, and an equal share of it in the surrogate.
+        kernel_width: of pi; the lime package's 25 by default.
+        protocol: `bench`, or `paper`: the probability of the class, not its log-odds, of texts from which all tokens of
+            one string are cut and which are then tokenised anew. Its surrogate mixes units, as Fig. 6 does:
+            coefficients of a probability predict changes of the log-odds, each position with the whole coefficient of
+            its string, the intercept discarded. Needs a text with offsets.
+
+    Reference:
+        Ribeiro, Singh and Guestrin 2016, "Why Should I Trust You?", KDD, equation 2 and section 3.4.
     """
 
     def __init__(self, tie: str = "position", kernel_width: float = 25.0, protocol: str = "bench") -> None:
@@ -87,25 +118,26 @@ class Lime:
         self.protocol = protocol
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        additive.require_budget("lime", budget, 2, "the full input and one perturbation")
+        """As many perturbations as the budget allows, and one ridge fit."""
+        require_budget("lime", budget, 2, "the full input and one perturbation")
         if is_paper(self.protocol):
             return self._published(classifier, sample, budget, rng)
-        feature = additive.features(sample, self.tie)
-        present = lime_masks(int(feature.max()) + 1, budget, classifier.empty_allowed, rng)
-        outputs = classifier.masked_log_odds(sample, present[:, feature])
+        features = tied_features(sample, self.tie)
+        present = lime_masks(len(features), budget, classifier.empty_allowed, rng)
+        outputs = classifier.masked_log_odds(sample, present[:, features.of_position])
         weights, intercept, fit = lime_fit(present, outputs, self.kernel_width)
         return Explanation(
-            {"attribution": weights[feature]},
+            {"attribution": weights[features.of_position]},
             "attribution",
             classifier.target,
-            surrogate=LinearSurrogate(additive.shares(weights, feature), intercept),
+            surrogate=LinearSurrogate(additive.position_weights(weights, features), intercept),
             diagnostics={"r2": fit, "features": len(weights)},
         )
 
     def _published(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         text, owner, feature = string_features(classifier.tokens, sample)
         present = lime_masks(int(feature.max()) + 1, budget, classifier.empty_allowed, rng)
-        encoded = (classifier.tokens.encode(left)[0] for left in glued(text, owner, present))
+        encoded = (classifier.tokens.encode(remaining)[0] for remaining in remaining_texts(text, owner, present))
         outputs = classifier.probabilities([ids[: classifier.max_content] for ids in encoded])[:, classifier.target]
         weights, _, fit = lime_fit(present, outputs, self.kernel_width)
         scores = weights[feature]

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.budget import require_budget
 from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.numerics import additive, masks
+from slalom_bench.numerics.features import tied_features
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates.linear import LinearSurrogate
 
@@ -19,12 +21,17 @@ if TYPE_CHECKING:
 class LeaveOneOut:
     """F(full) - F(without i) for every position i; n + 1 queries.
 
-    Where a sample's only token may not be removed, its effect cannot be seen and its score is 0.
+    Needs queries, a budget of at least n + 1; no randomness. The surrogate is F(S) = F(full) - sum of the removed
+    scores. Where a sample's only token may not be removed, its effect cannot be seen and its score is 0.
+
+    Reference:
+        Li, Monroe and Jurafsky 2016, Understanding Neural Networks through Representation Erasure.
     """
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """The full input and every single deletion, in one call."""
         n = len(sample)
-        additive.require_budget("leave-one-out", budget, n + 1, f"the full input and one for each of {n} tokens")
+        require_budget("leave-one-out", budget, n + 1, f"the full input and one for each of {n} tokens")
         keep = np.vstack([np.ones((1, n), np.bool_), ~np.eye(n, dtype=np.bool_)])
         if n == 1 and not classifier.empty_allowed:
             keep[1] = True
@@ -42,7 +49,16 @@ class LeaveOneOut:
 class LinearDeletion:
     """Least squares of F on deletion indicators, with the masks of slalom-fidel: the in-distribution additive baseline.
 
-    The intercept is fitted. Positions that the masks never told apart share their effect (least norm).
+    min over w, w_0 of the weighted mean of (F(S) - w_0 - sum over i in S of w_i)^2 over the masks S of
+    `slalom_bench.numerics.masks.small_deletions`. Needs queries, a budget of at least 2. Positions that the masks never
+    told apart share their effect (least norm).
+
+    Args:
+        tie: `position`, or `token` for one coefficient for all positions of a token id.
+        largest: the most positions deleted at once.
+
+    Reference:
+        The additive counterpart of Leemann et al. 2025, Algorithm 2; absent from the paper's Fig. 6.
     """
 
     def __init__(self, tie: str = "position", largest: int = 5) -> None:
@@ -50,10 +66,11 @@ class LinearDeletion:
         self.largest = largest
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        additive.require_budget("linear-deletion", budget, 2, "a slope and an intercept")
+        """As many deletions as the budget allows, and one least squares fit."""
+        require_budget("linear-deletion", budget, 2, "a slope and an intercept")
         keep, shares = masks.small_deletions(len(sample), budget, rng, self.largest)
         outputs = classifier.masked_log_odds(sample, keep)
-        feature = additive.features(sample, self.tie)
+        feature = tied_features(sample, self.tie).of_position
         kept = keep.astype(np.float64)
         if self.tie != "position":
             kept = kept @ np.eye(feature.max() + 1)[feature]

@@ -7,7 +7,7 @@ The model. With an anchor (w_0, v_0) for what is always there (special tokens, t
 with e_i = a_i (v_i - F). Without an anchor sum_i e_i = 0: deleting anything cannot move F in one direction. With it
 the e_i are free, and additive deletion effects are the limit a -> 0. What is left on real models is not curvature but
 movement: closing the gap reads every later token at an earlier position. So token j moved by m positions gains b_j(m),
-and the anchor b_0(k) when k tokens are gone (see `slalom_bench.numerics.shifts`).
+and the anchor b_0(k) when k tokens are removed (see `slalom_bench.numerics.shifts`).
 
 The design. The full input and all n single deletions, then k ~ Uniform{2..largest} random deletions. The singles
 are reproduced exactly whatever else is fitted: a per-position correction takes up what SLALOM and the shifts leave.
@@ -26,10 +26,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.budget import require_budget
 from slalom_bench.core.types import Bools, Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput
-from slalom_bench.explainers.slalom import Features, explanation, features, need, spread
+from slalom_bench.explainers.slalom import slalom_explanation, surrogate_of_fit
 from slalom_bench.numerics import masks
+from slalom_bench.numerics.features import Features, tied_features
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 
@@ -44,8 +46,17 @@ if TYPE_CHECKING:
 class SlalomAnchor:
     """SLALOM with an anchor token and position shifts, fitted to single and multiple deletions; made for fidelity.
 
-    `largest` is the most positions deleted at once. The scores are those of the SLALOM part: what a token does by
-    itself, cleaned of the shift of those behind it. The surrogate predicts with the shifts.
+    F(S) = (w_0 v_0 + sum_S w_i v_i) / (w_0 + sum_S w_i) plus the position shifts of
+    `slalom_bench.surrogates.shifted_slalom`. The scores are those of the SLALOM part: a token's own effect without the
+    shift of those behind it. The surrogate predicts with the shifts. Needs queries, a budget of at least 1; from
+    2 (n + 1) on, every single deletion is queried and reproduced exactly.
+
+    Args:
+        tie: `token` (positions of one token id share v and s) or `position`.
+        largest: the most positions deleted at once.
+
+    Reference:
+        This package's own; SLALOM is Leemann et al. 2025, equation 4.
     """
 
     def __init__(self, tie: str = "token", largest: int = 10) -> None:
@@ -53,10 +64,11 @@ class SlalomAnchor:
         self.largest = largest
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """The full input, the single deletions where they fit, random deletions for the rest; and the fits."""
         if self.largest < 1:
             raise InvalidInput(f"largest {self.largest}: at least one position must be deleted")
-        need(budget, 1, "the full input is one")
-        n, parts = len(sample), features(sample, self.tie)
+        require_budget("slalom-anchor", budget, 1, "the full input is one")
+        n, features = len(sample), tied_features(sample, self.tie)
         largest = min(self.largest, n if classifier.empty_allowed else n - 1)
         singles = largest >= 1 and budget >= 2 * (n + 1)
         rows = [np.ones((1, n), np.bool_)] + [~np.eye(n, dtype=np.bool_)] * singles
@@ -64,14 +76,14 @@ class SlalomAnchor:
         counts = rng.integers(least, largest + 1, size=budget - sum(map(len, rows)))
         keep = np.vstack([*rows, masks.delete_counts(n, counts, rng)])
         outputs = classifier.masked_log_odds(sample, keep)
-        moves = largest if classifier.removal.closes_gaps else 0
-        surrogate, fit = fit_shifted(parts, keep, outputs, moves, singles=singles)
-        report = {**fit.diagnostics(), "features": len(parts), "anchor": list(fit.anchor or ()), "singles": singles}
+        largest_shift = largest if classifier.removal.closes_gaps else 0
+        surrogate, fit = _fit_shifted(features, keep, outputs, largest_shift, singles=singles)
+        report = {**fit.diagnostics(), "features": len(features), "anchor": list(fit.anchor or ()), "singles": singles}
         plain = SlalomSurrogate(surrogate.value, surrogate.importance, surrogate.anchor)
-        return replace(explanation(plain, classifier, report), surrogate=surrogate)
+        return replace(slalom_explanation(plain, classifier, report), surrogate=surrogate)
 
 
-def fit_anchored(design: Design, keep: Bools, outputs: Floats, effect: float, tol: float) -> SlalomFit:
+def _fit_anchored(design: Design, keep: Bools, outputs: Floats, effect: float, tol: float) -> SlalomFit:
     """Anchored SLALOM with prior variances `effect` for the deletion effects e_i and 1 for the importances.
 
     a_i is about 1 / (n + 1), so that v_i - F = e_i / a_i has the prior variance (n + 1)^2 effect.
@@ -91,8 +103,8 @@ def fit_anchored(design: Design, keep: Bools, outputs: Floats, effect: float, to
     )
 
 
-def fit_shifted(
-    parts: Features, keep: Bools, outputs: Floats, largest: int, *, singles: bool
+def _fit_shifted(
+    features: Features, keep: Bools, outputs: Floats, largest: int, *, singles: bool
 ) -> tuple[ShiftedSlalom, SlalomFit]:
     """SLALOM and shifts in turn (two rounds; more change nothing), then what makes the full input and singles exact.
 
@@ -101,33 +113,34 @@ def fit_shifted(
     from slalom_bench.numerics.shifts import ShiftTable
     from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom
 
-    n, design = keep.shape[1], parts.design(keep)
+    n, design = keep.shape[1], features.design(keep)
     one, rest = slice(1, n + 1), slice(n + 1 if singles else 1, None)
     shift = ShiftedSlalom(np.zeros(n), np.zeros(n), (0.0, 0.0), np.zeros(n), np.zeros((n + 1, largest + 1)), 0.0)
-    worth = keep[rest].size and (largest or not singles)
-    problem = ShiftTable(~keep[rest], largest, singles=singles) if worth else None
+    has_table = keep[rest].size and (largest or not singles)
+    problem = ShiftTable(~keep[rest], largest, singles=singles) if has_table else None
 
-    def slalom(effects: Floats, tol: float) -> SlalomFit:
-        clean = outputs - shift.predict(keep)
-        effects = clean[one] - clean[0] if singles else effects
-        return fit_anchored(design, keep, clean, float(np.mean(effects**2)), tol)
+    def fit_values(effects: Floats, tol: float) -> SlalomFit:
+        """Refit SLALOM to what the shifts leave."""
+        unshifted = outputs - shift.predict(keep)
+        effects = unshifted[one] - unshifted[0] if singles else effects
+        return _fit_anchored(design, keep, unshifted, float(np.mean(effects**2)), tol)
 
-    def shifts(left: Floats) -> Floats:
-        """Refit the table to what SLALOM leaves; the effects that go with it."""
+    def fit_table(residual: Floats) -> Floats:
+        """Refit the table to what SLALOM leaves; the deletion effects that go with it."""
         if problem is None:
             return np.zeros(n)
-        change = left - left[0]
-        added = ~keep @ change[one] if singles else 0.0
-        effects, shift.table = problem.fit((change - added)[rest])
+        change = residual - residual[0]
+        additive = ~keep @ change[one] if singles else 0.0
+        effects, shift.table = problem.fit((change - additive)[rest])
         return effects
 
-    fit = slalom(np.zeros(n), 1e-4) if singles else None
-    effects = shifts(outputs if fit is None else outputs - spread(fit, parts).predict(keep))
-    fit = slalom(effects, 1e-9)
-    plain = spread(fit, parts)
-    left = outputs - plain.predict(keep)
-    effects = shifts(left)
-    left = left - shift.predict(keep)
-    correction = left[0] - left[one] if singles else effects
+    fit = fit_values(np.zeros(n), 1e-4) if singles else None
+    effects = fit_table(outputs if fit is None else outputs - surrogate_of_fit(fit, features).predict(keep))
+    fit = fit_values(effects, 1e-9)
+    plain = surrogate_of_fit(fit, features)
+    residual = outputs - plain.predict(keep)
+    effects = fit_table(residual)
+    residual = residual - shift.predict(keep)
+    correction = residual[0] - residual[one] if singles else effects
     anchor = fit.anchor or (0.0, 0.0)
-    return ShiftedSlalom(plain.value, plain.importance, anchor, correction, shift.table, float(left[0])), fit
+    return ShiftedSlalom(plain.value, plain.importance, anchor, correction, shift.table, float(residual[0])), fit

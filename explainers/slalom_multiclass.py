@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.budget import require_budget
 from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput
-from slalom_bench.explainers.slalom import features, need, short_sequences, slalom_scores
+from slalom_bench.explainers.slalom import short_sequences, slalom_scores
 from slalom_bench.numerics import masks
+from slalom_bench.numerics.features import tied_features
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from slalom_bench.handle.classifier import Classifier
 
 
-def centred(logits: Floats) -> Floats:
-    """Less their mean over the classes."""
+def _centred(logits: Floats) -> Floats:
+    """Logits less their mean over the classes."""
     return logits - logits.mean(axis=1, keepdims=True)
 
 
@@ -26,8 +28,17 @@ def centred(logits: Floats) -> Floats:
 class SlalomMulticlass:
     """One importance and a value per class, fitted to all centred logits at once (appendix C.1).
 
-    `samples`: eff (short random sequences of `length` tokens) or fidel (0 to 5 random deletions). Scores are those of
-    the target against the mean of the other classes; `value-CLASS` are the classes' own values, which sum to 0.
+    l_c(S) - mean_c l_c(S) = sum_S w_i v_ic / sum_S w_i with w = exp(s) and sum_c v_ic = 0. Scores are those of the
+    target against the mean of the other classes; `value-CLASS` are the classes' own values, which sum to 0. Needs
+    queries, a budget of at least 1. With two classes the value is 2 v_1, the binary one.
+
+    Args:
+        samples: `eff` (short random sequences of `length` tokens) or `fidel` (0 to 5 random deletions).
+        tie: `token` (as published: positions of one token id share v and s) or `position`.
+        length: of the short sequences.
+
+    Reference:
+        Leemann et al. 2025, appendix C.1 (whose count of free parameters, corrected, is |Y||V| - 1).
     """
 
     def __init__(self, samples: str = "eff", tie: str = "token", length: int = 2) -> None:
@@ -36,27 +47,30 @@ class SlalomMulticlass:
         self.length = length
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """As many queries as the budget allows, all classes of each, and one fit."""
         from slalom_bench.numerics.fits import fit_slalom
         from slalom_bench.surrogates.multiclass_slalom import MulticlassSlalom
 
-        need(budget, 1, "each is one sequence")
-        parts = features(sample, self.tie)
-        within = 0.0
+        require_budget("slalom-multiclass", budget, 1, "each is one sequence")
+        features = tied_features(sample, self.tie)
+        order_variance = 0.0
         if self.samples == "eff":
-            asked = short_sequences(parts, budget, self.length, rng)
-            logits, within = asked.means(centred(classifier.logits(asked.sequences)))
-            design, weights = asked.design, asked.weights
+            queries = short_sequences(features, budget, self.length, rng)
+            logits, order_variance = queries.means(_centred(classifier.logits(queries.sequences)))
+            design, weights = queries.design, queries.weights
         elif self.samples == "fidel":
             keep, weights = masks.small_deletions(len(sample), budget, rng)
-            logits, design = centred(classifier.logits(classifier.mask(sample, keep))), parts.design(keep)
+            logits, design = _centred(classifier.logits(classifier.mask(sample, keep))), features.design(keep)
         else:
             raise InvalidInput(f"samples must be eff or fidel, not {self.samples!r}")
-        axes = np.linalg.qr(centred(np.eye(logits.shape[1])))[0][:, :-1]  # centred logits have a dimension less
+        axes = np.linalg.qr(_centred(np.eye(logits.shape[1])))[0][:, :-1]  # centred logits have a dimension less
         fit = fit_slalom(design, logits @ axes, weights=weights)
-        values = centred(fit.value @ axes.T)
-        surrogate = MulticlassSlalom(values[parts.of], fit.importance[parts.of], classifier.target)
+        values = _centred(fit.value @ axes.T)
+        surrogate = MulticlassSlalom(
+            values[features.of_position], fit.importance[features.of_position], classifier.target
+        )
         scores = slalom_scores(SlalomSurrogate(surrogate.value, surrogate.importance))
         for name, column in zip(classifier.class_names, surrogate.values.T, strict=True):
             scores[f"value-{name}"] = column
-        report = {**fit.diagnostics(), "mse": fit.mse + within, "features": len(parts)}
+        report = {**fit.diagnostics(), "mse": fit.mse + order_variance, "features": len(features)}
         return Explanation(scores, "lin", classifier.target, frozenset({"importance"}), surrogate, report)

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from slalom_bench.handle.classifier import Classifier
 
 FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
-PAPER_STEP, PAPER_LIMIT = 5, 512
+_PAPER_STEP, _PAPER_LIMIT = 5, 512
 
 
-class Curve:
-    """Probability of a class along a ranking of the tokens, the top ones kept or deleted.
+class _PerturbationCurve:
+    """Area over the perturbation curve: probability of a class along a ranking, the top tokens kept or deleted.
 
     bench (ERASER): the predicted class, mean over fractions of p(x) - p(what is kept).
     paper: the true class, 1 - mean of p(what is kept) at 5, 10, 15, ... tokens.
@@ -30,17 +30,17 @@ class Curve:
     deletes: bool
 
     def __init__(self, fractions: Sequence[float] = FRACTIONS) -> None:
-        """`fractions` of the content tokens, each rounded up to whole tokens."""
         self.fractions = tuple(fractions)
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """All masks of all scores in one call; a value for each score of the explanation."""
         paper = context.protocol == "paper"
         counts = paper_counts(len(sample)) if paper else self.counts(len(sample), classifier.empty_allowed)
-        if reason := undefined.grid(len(sample), len(counts)):
+        if reason := undefined.too_few_points(len(sample), len(counts)):
             return undefined.everywhere(explanation.scores, reason)
         full = None if paper else classifier.probabilities([sample.ids])[0]
         towards = sample.label if full is None else int(full.argmax())
-        if reason := undefined.direction(towards, explanation.target, len(classifier.class_names)):
+        if reason := undefined.not_rankable(towards, explanation.target, len(classifier.class_names)):
             return undefined.everywhere(explanation.scores, reason)
         results: dict[str, float | str | None] = {
             name: undefined.constant_scores(values) for name, values in explanation.scores.items()
@@ -48,25 +48,25 @@ class Curve:
         ranked = [name for name, why in results.items() if why is None]
         masks = []
         for name in ranked:
-            # the paper turns unsigned scores round with the label too: part of what it published
-            turn = towards != explanation.target and (paper or name not in explanation.unsigned)
-            places = undefined.places(-explanation.scores[name] if turn else explanation.scores[name])
-            masks.append(self.keep(places, counts, paper))
+            # the paper negates unsigned scores with the label too: part of what it published
+            negate = towards != explanation.target and (paper or name not in explanation.unsigned)
+            ranks = undefined.descending_ranks(-explanation.scores[name] if negate else explanation.scores[name])
+            masks.append(self.keep(ranks, counts, paper))
         if not ranked:
-            return undefined.split(results)
+            return undefined.as_score(results)
         p = classifier.probabilities(classifier.mask(sample, np.concatenate(masks)))[:, towards]
         start = 1.0 if full is None else float(full[towards])
         results |= dict(zip(ranked, start - p.reshape(len(ranked), -1).mean(axis=1), strict=True))
-        return undefined.split(results)
+        return undefined.as_score(results)
 
-    def keep(self, places: Ints, counts: Ints, paper: bool) -> Bools:
+    def keep(self, ranks: Ints, counts: Ints, paper: bool) -> Bools:
         """Keep-masks (counts x n). Where tokens are deleted, the paper's counts say how many stay."""
         if not self.deletes:
-            return places < counts[:, None]
-        return places >= (len(places) - counts if paper else counts)[:, None]
+            return ranks < counts[:, None]
+        return ranks >= (len(ranks) - counts if paper else counts)[:, None]
 
     def counts(self, n: int, empty_allowed: bool) -> Ints:
-        """How many top tokens each fraction means: one at least, and not all where nothing may not be asked."""
+        """How many top tokens each fraction means: one at least, and not all where the empty input is not allowed."""
         if not self.fractions or min(self.fractions) <= 0 or max(self.fractions) > 1:
             raise InvalidInput(f"fractions must lie in (0, 1]: {self.fractions}")
         # 0.07 * 100 is a little over 7 in floating point, and means 7
@@ -75,19 +75,47 @@ class Curve:
 
 
 @metric("insertion", version=1, order=20, needs={"queries"}, direction="lower", unit="probability", headline="@primary")
-class Insertion(Curve):
-    """Probability lost when only the top-ranked tokens are kept (sufficiency): lower is better."""
+class Insertion(_PerturbationCurve):
+    """Probability lost when only the top-ranked tokens are kept (sufficiency): lower is better.
+
+    Mean over fractions q of p_c(x) - p_c(the top q of x alone), c the predicted class and tokens ranked by score
+    towards c, ties by position; one value for each score. In the paper protocol 1 - mean of p_c(the top k alone) over
+    k = 5, 10, 15, ... tokens, c the true class. Needs queries. Undefined for texts of one token (paper: under 5), for
+    constant scores, for unlabelled texts in the paper protocol, and where more than two classes are known and c is not
+    the explained one.
+
+    Args:
+        fractions: of the content tokens, each rounded up to whole tokens; ignored in the paper protocol.
+
+    Reference:
+        DeYoung et al. 2020, ERASER, ACL, section 4 (sufficiency); Leemann et al. 2025, Table 1c and appendix F.4.
+    """
 
     deletes = False
 
 
 @metric("deletion", version=1, order=30, needs={"queries"}, direction="higher", unit="probability", headline="@primary")
-class Deletion(Curve):
-    """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better."""
+class Deletion(_PerturbationCurve):
+    """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better.
+
+    Mean over fractions q of p_c(x) - p_c(x without its top q), c the predicted class and tokens ranked by score towards
+    c, ties by position; one value for each score. In the paper protocol 1 - mean of p_c(x without all but its k lowest)
+    over k = 5, 10, 15, ... tokens, c the true class. Needs queries. Undefined as `insertion` is.
+
+    Args:
+        fractions: of the content tokens, each rounded up to whole tokens; ignored in the paper protocol.
+
+    Reference:
+        DeYoung et al. 2020, ERASER, ACL, section 4 (comprehensiveness); Leemann et al. 2025, Table 11.
+    """
 
     deletes = True
 
 
 def paper_counts(n: int) -> Ints:
-    """5, 10, 15, ... up to the length of the text."""
-    return np.arange(PAPER_STEP, min(n, PAPER_LIMIT - 1) + 1, PAPER_STEP)
+    """5, 10, 15, ... up to the length of the text.
+
+    >>> paper_counts(17).tolist()
+    [5, 10, 15]
+    """
+    return np.arange(_PAPER_STEP, min(n, _PAPER_LIMIT - 1) + 1, _PAPER_STEP)

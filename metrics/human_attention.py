@@ -14,21 +14,22 @@ if TYPE_CHECKING:
     from slalom_bench.core.context import Context
     from slalom_bench.handle.classifier import Classifier
 
-PUNCTUATION = frozenset("!.,;:?")
+_PUNCTUATION = frozenset("!.,;:?")
 
 
-class MarkDetection:
+class _MarkDetection:
     """How well scores separate marked from unmarked tokens; |score| for signed kinds.
 
     paper: distinct tokens only, with the first position's score and the last one's mark, punctuation dropped.
     """
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """No query; a value for each score of the explanation."""
         if sample.marks is None:
             return undefined.everywhere(explanation.scores, undefined.NO_MARKS)
         positions, marks = np.arange(len(sample)), sample.marks
         if context.protocol == "paper":
-            positions, marks = distinct_tokens(sample.ids, marks, classifier.tokens.words(sample.ids))
+            positions, marks = _distinct_tokens(sample.ids, marks, classifier.tokens.words(sample.ids))
         if reason := undefined.one_class(marks):
             return undefined.everywhere(explanation.scores, reason)
         sizes = {
@@ -47,25 +48,41 @@ class MarkDetection:
 @metric(
     "human-attention-auroc", version=1, order=50, needs={"marks"}, direction="higher", unit="area", headline="@primary"
 )
-class HumanAttentionAuroc(MarkDetection):
-    """Area under the ROC curve of scores against human marks: 0.5 is chance."""
+class HumanAttentionAuroc(_MarkDetection):
+    """Area under the ROC curve of scores against human marks: 0.5 is chance.
+
+    P(|score_i| > |score_j|) + P(|score_i| = |score_j|) / 2 over marked i and unmarked j. Signed scores count by size.
+    In the paper protocol distinct tokens only, with the first position's score and the last one's mark, punctuation
+    dropped. Needs marks. Undefined for samples without marks, or where all tokens or none are marked.
+
+    Reference:
+        Sen et al. 2020, Human Attention Maps for Text Classification, ACL; Leemann et al. 2025, Table 1b.
+    """
 
 
 @metric(
     "human-attention-auprc", version=1, order=60, needs={"marks"}, direction="higher", unit="area", headline="@primary"
 )
-class HumanAttentionAuprc(MarkDetection):
-    """Average precision of scores against human marks: the share of marked tokens is chance."""
+class HumanAttentionAuprc(_MarkDetection):
+    """Average precision of scores against human marks: the share of marked tokens is chance.
+
+    sum over thresholds of (recall_k - recall_(k-1)) precision_k, tokens ranked by |score|. Protocols, needs and
+    undefined cases as in `human-attention-auroc`.
+
+    Reference:
+        Sen et al. 2020, Human Attention Maps for Text Classification, ACL.
+    """
 
     def area(self, marks: Bools, scores: Floats) -> float:
+        """Average precision."""
         from sklearn.metrics import average_precision_score
 
         return float(average_precision_score(marks, scores))
 
 
-def distinct_tokens(ids: Ints, marks: Bools, words: list[str]) -> tuple[Ints, Bools]:
+def _distinct_tokens(ids: Ints, marks: Bools, words: list[str]) -> tuple[Ints, Bools]:
     """The first position of every distinct token that is no punctuation, and the mark of its last one."""
     first = np.unique(ids, return_index=True)[1]
     last = len(ids) - 1 - np.unique(ids[::-1], return_index=True)[1]
-    word = np.array([words[position].strip() not in PUNCTUATION for position in first])
+    word = np.array([words[position].strip() not in _PUNCTUATION for position in first])
     return first[word], marks[last[word]]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slalom_bench.core.context import Context
     from slalom_bench.handle.classifier import Classifier
 
-ALPHA = {"bench": 40.0, "paper": 20.0}
+_ALPHA = {"bench": 40.0, "paper": 20.0}
 
 
 @metric(
@@ -26,18 +26,28 @@ ALPHA = {"bench": 40.0, "paper": 20.0}
 class NaiveBayesSpearman:
     """Spearman correlation of scores with Naive Bayes weights over the distinct tokens that have a weight.
 
-    Unsigned scores are compared with |weight|. A repeated token has the mean of its positions' scores
-    (paper: the first position's, a = 20, weights without class totals).
+    w(t) = log((n_1(t) + a) / (n_0(t) + a)) - log of the same ratio of class totals, n_c(t) the count of token t in the
+    training texts of class c, the explained class against the rest. Unsigned scores are compared with |w|. A repeated
+    token has the mean of its positions' scores. In the paper protocol the first position's score, a = 20, and weights
+    without class totals. Needs train. Undefined for fewer than two tokens with a weight, constant scores or weights,
+    and where the training texts have one class only.
+
+    Args:
+        documents: count tokens in the first so many training texts (None: all).
+        alpha: the smoothing a; unless given 40, in the paper protocol 20.
+
+    Reference:
+        Leemann et al. 2025, Table 1a and section 6.3.
     """
 
     def __init__(self, documents: int | None = 5000, alpha: float | None = None) -> None:
-        """Counts from the first `documents` training texts (None: all); `alpha` is 40, in the paper protocol 20."""
         self.documents = documents
         self.alpha = alpha
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """No query; a value for each score of the explanation."""
         paper = context.protocol == "paper"
-        alpha = ALPHA[context.protocol] if self.alpha is None else self.alpha
+        alpha = _ALPHA[context.protocol] if self.alpha is None else self.alpha
         key = ("nb-spearman", classifier.identity(), context.task.source.content_hash, self.documents)
         ids, counts = context.once(key, lambda: class_counts(classifier, context, self.documents))
         target = explanation.target
@@ -47,16 +57,16 @@ class NaiveBayesSpearman:
         if weights is None:
             return undefined.everywhere(explanation.scores, undefined.NO_TRAIN)
         tokens, first, inverse = np.unique(sample.ids, return_index=True, return_inverse=True)
-        places = np.searchsorted(ids, tokens)
-        known = np.take(ids, places, mode="clip") == tokens
-        w = weights[places[known]]
+        index = np.searchsorted(ids, tokens)
+        known = np.take(ids, index, mode="clip") == tokens
+        w = weights[index[known]]
         results: dict[str, float | str] = {}
         for name, scores in explanation.scores.items():
             means = np.bincount(inverse, scores) / np.bincount(inverse)
             per_token = (scores[first] if paper else means)[known]
             against = np.abs(w) if name in explanation.unsigned else w
             results[name] = undefined.correlation(per_token, against) or spearman(per_token, against)
-        return undefined.split(results)
+        return undefined.as_score(results)
 
 
 def class_counts(classifier: Classifier, context: Context, documents: int | None) -> tuple[Ints, Floats]:
@@ -80,7 +90,20 @@ def class_counts(classifier: Classifier, context: Context, documents: int | None
 
 
 def naive_bayes_weights(counts: Floats, target: int, alpha: float, normalise: bool) -> Floats | None:
-    """log((n1+a)/(n0+a)) of the target class against the rest, minus the same of the smoothed class totals."""
+    """log((n1+a)/(n0+a)) of the target class against the rest, minus the same of the smoothed class totals.
+
+    Args:
+        counts: of each token in every class (tokens x classes).
+        target: the class that counts for.
+        alpha: the smoothing a.
+        normalise: whether to subtract the ratio of class totals.
+
+    Returns:
+        A weight for each token, or None where the target or the rest has no token at all.
+
+    >>> naive_bayes_weights(np.array([[3.0, 7.0], [7.0, 3.0]]), 1, 1.0, normalise=True).round(4).tolist()
+    [0.6931, -0.6931]
+    """
     inside = counts[:, target]
     outside = counts.sum(axis=1) - inside
     if not inside.any() or not outside.any():

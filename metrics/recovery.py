@@ -1,4 +1,4 @@
-"""Recovery: how close an explanation comes to the law that a synthetic task's labels were drawn from (Tables 7, 8)."""
+"""Recovery: how close an explanation comes to the true log-odds of a synthetic task (Tables 7, 8)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slalom_bench.core.context import Context
     from slalom_bench.handle.classifier import Classifier
 
-PARAMETERS = {"linear": ("weight",), "slalom": ("value", "importance")}
+_PARAMETERS = {"linear": ("weight",), "slalom": ("value", "importance")}
 
 
 @metric(
@@ -33,36 +33,46 @@ PARAMETERS = {"linear": ("weight",), "slalom": ("value", "importance")}
     headline="logit",
 )
 class Recovery:
-    """Mean squared error against the true law, in logit space and in parameter space.
+    """Mean squared error against the true log-odds of a synthetic task, in logit space and in parameter space.
 
-    `logit`: surrogate against true log-odds over random sub-sequences of the text, with from 1 to n tokens kept.
-    `weight`, or `value` and `importance`: over the text's distinct tokens, importances centred over them.
+    `logit`: mean of (surrogate(S) - F_true(S))^2 over random sub-sequences S of the text, with from 1 to n tokens kept.
+    `weight`, or `value` and `importance`: mean squared difference of parameters over the text's distinct tokens,
+    importances centred over them. Needs truth and surrogate. Undefined without a surrogate, for a text with a token
+    that is no word of the task, for parameters that the surrogate does not have, and for a single token's importance.
+
+    Args:
+        masks: how many sub-sequences; they cost no model queries.
+
+    Reference:
+        Leemann et al. 2025, Tables 7 and 8 (which may be squares of mean errors).
     """
 
     def __init__(self, masks: int = 100) -> None:
-        """`masks`: how many sub-sequences; they cost no model queries."""
         self.masks = masks
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """No query: the truth is known in closed form."""
         truth = context.task.truth
         kind = truth.get("kind")
-        if kind not in PARAMETERS:
-            raise InvalidInput(f"recovery knows the truths {', '.join(PARAMETERS)}, not {kind!r}")
+        if kind not in _PARAMETERS:
+            raise InvalidInput(f"recovery knows the truths {', '.join(_PARAMETERS)}, not {kind!r}")
         surrogate = explanation.surrogate
-        law = true_law(truth, classifier.tokens.words(sample.ids), explanation.target)
-        reason = undefined.no_surrogate(explanation) or undefined.no_law(law)
-        if reason or surrogate is None or law is None:
-            return undefined.everywhere(["logit", *PARAMETERS[kind]], reason or undefined.NO_SURROGATE)
+        true = _true_surrogate(truth, classifier.tokens.words(sample.ids), explanation.target)
+        reason = undefined.no_surrogate(explanation) or undefined.unknown_token(true)
+        if reason or surrogate is None or true is None:
+            return undefined.everywhere(["logit", *_PARAMETERS[kind]], reason or undefined.NO_SURROGATE)
         rng = context.rng("recovery", sample.id)
         keep = delete_counts(len(sample), rng.integers(0, len(sample), self.masks), rng)
-        error = float(np.mean((surrogate.predict(keep) - law.predict(keep)) ** 2))
-        return undefined.split({"logit": error, **parameter_errors(surrogate, law, sample.ids)})
+        error = float(np.mean((surrogate.predict(keep) - true.predict(keep)) ** 2))
+        return undefined.as_score({"logit": error, **_parameter_errors(surrogate, true, sample.ids)})
 
 
-def true_law(truth: Mapping[str, Any], words: list[str], target: int) -> LinearSurrogate | SlalomSurrogate | None:
-    """The law of one text as a surrogate over its positions; None where a token is no word of the law."""
+def _true_surrogate(
+    truth: Mapping[str, Any], words: list[str], target: int
+) -> LinearSurrogate | SlalomSurrogate | None:
+    """The true log-odds of one text as a surrogate over its positions; None where a token is no word of the task."""
     words = [word.strip() for word in words]
-    tables = [truth[name] for name in PARAMETERS[truth["kind"]]]
+    tables = [truth[name] for name in _PARAMETERS[truth["kind"]]]
     if any(word not in table for table in tables for word in words):
         return None
     sign = 1.0 if target == 1 else -1.0
@@ -72,26 +82,28 @@ def true_law(truth: Mapping[str, Any], words: list[str], target: int) -> LinearS
     return SlalomSurrogate(effects, [tables[1][word] for word in words])
 
 
-def parameter_errors(surrogate: Surrogate, law: LinearSurrogate | SlalomSurrogate, ids: Ints) -> dict[str, float | str]:
-    """Errors in the parameters that surrogate and law have in common, per distinct token."""
-    if isinstance(law, LinearSurrogate):
+def _parameter_errors(
+    surrogate: Surrogate, true: LinearSurrogate | SlalomSurrogate, ids: Ints
+) -> dict[str, float | str]:
+    """Errors in the parameters that surrogate and truth have in common, per distinct token."""
+    if isinstance(true, LinearSurrogate):
         if not isinstance(surrogate, LinearSurrogate):
             return {"weight": undefined.OTHER_SURROGATE}
-        return {"weight": squared(per_token(surrogate.weights, ids) - per_token(law.weights, ids))}
+        return {"weight": _mean_square(_per_token(surrogate.weights, ids) - _per_token(true.weights, ids))}
     if not isinstance(surrogate, SlalomSurrogate):
-        return dict.fromkeys(PARAMETERS["slalom"], undefined.OTHER_SURROGATE)
-    gap = per_token(surrogate.importance, ids) - per_token(law.importance, ids)
+        return dict.fromkeys(_PARAMETERS["slalom"], undefined.OTHER_SURROGATE)
+    gap = _per_token(surrogate.importance, ids) - _per_token(true.importance, ids)
     return {
-        "value": squared(per_token(surrogate.value, ids) - per_token(law.value, ids)),
-        "importance": undefined.one_token(len(gap)) or squared(gap - gap.mean()),
+        "value": _mean_square(_per_token(surrogate.value, ids) - _per_token(true.value, ids)),
+        "importance": undefined.one_token(len(gap)) or _mean_square(gap - gap.mean()),
     }
 
 
-def per_token(values: Floats, ids: Ints) -> Floats:
+def _per_token(values: Floats, ids: Ints) -> Floats:
     """The mean over each distinct token's positions."""
     inverse = np.unique(ids, return_inverse=True)[1]
     return np.bincount(inverse, values) / np.bincount(inverse)
 
 
-def squared(errors: Floats) -> float:
+def _mean_square(errors: Floats) -> float:
     return float(np.mean(errors**2))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from slalom_bench.core.context import Context
     from slalom_bench.handle.classifier import Classifier
 
-MASKS = {"bench": 20, "paper": 100}
+_MASKS = {"bench": 20, "paper": 100}
 
 
 @metric(
@@ -32,17 +32,27 @@ MASKS = {"bench": 20, "paper": 100}
 class StrictFidelity:
     """Mean squared error of the predicted change of log-odds under k = 1..10 random deletions.
 
+    Mean over masks S of ((g(S) - g(full)) - (F(S) - F(full)))^2, g the surrogate; the same masks for every explainer.
     Values: `k1`..`k10`, their `mean`, and `normalised`: the mean divided by the mean square of the observed change
-    (1 = no better than predicting no change). A text too short for one k has neither mean nor normalised.
+    (1 = no better than predicting no change). In the paper protocol the masks of one index are nested over k. Needs
+    queries and surrogate. Undefined without a surrogate; a text too short for one k has neither mean nor normalised;
+    normalised also where no deletion changes the output.
+
+    Args:
+        masks: per k; unless given 20, in the paper protocol 100.
+        largest: the last k.
+
+    Reference:
+        Leemann et al. 2025, section 6.3 and Fig. 6.
     """
 
     def __init__(self, masks: int | None = None, largest: int = 10) -> None:
-        """`masks` per k: 20 unless given, 100 in the paper protocol. `largest` is the last k."""
         self.masks = masks
         self.largest = largest
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
-        count = MASKS[context.protocol] if self.masks is None else self.masks
+        """All masks in one call, the same for every explainer of a sample."""
+        count = _MASKS[context.protocol] if self.masks is None else self.masks
         if self.largest < 1 or count < 1:
             raise InvalidInput(f"strict-fidelity: masks={count}, largest={self.largest}; both must be at least 1")
         results: dict[str, float | str | None]
@@ -53,7 +63,7 @@ class StrictFidelity:
         possible = [name for name, reason in results.items() if reason is None]
         if not possible:
             return undefined.everywhere([*results, "mean", "normalised"], undefined.TOO_SHORT)
-        keep = shared_masks(context, sample, len(possible), count)
+        keep = _shared_masks(context, sample, len(possible), count)
         # the whole grid in one call: every explainer asks for the same set, which the handle computes once
         answers = classifier.targeting(explanation.target).masked_log_odds(sample, keep)
         predictions = surrogate.predict(keep)
@@ -65,14 +75,15 @@ class StrictFidelity:
         results["normalised"] = results["mean"]
         if whole:
             results["normalised"] = undefined.no_change(observed) or float(errors.mean() / np.mean(observed**2))
-        return undefined.split(results)
+        return undefined.as_score(results)
 
 
-def shared_masks(context: Context, sample: Sample, largest: int, count: int) -> Bools:
+def _shared_masks(context: Context, sample: Sample, largest: int, count: int) -> Bools:
     """The full input and a sample's masks: drawn once for all explainers, kept as bits."""
     n = len(sample)
 
     def draw() -> NDArray[np.uint8]:
+        """The masks of the protocol, packed."""
         masks = nested_masks if context.protocol == "paper" else independent_masks
         return np.packbits(masks(n, largest, count, context.rng("strict-fidelity", sample.id)), axis=1)
 
@@ -81,7 +92,11 @@ def shared_masks(context: Context, sample: Sample, largest: int, count: int) -> 
 
 
 def independent_masks(n: int, largest: int, count: int, rng: np.random.Generator) -> Bools:
-    """`count` keep-masks for each k = 1..largest in turn, all drawn independently."""
+    """`count` keep-masks for each k = 1..largest in turn, all drawn independently.
+
+    >>> (~independent_masks(9, 2, 3, np.random.default_rng(0))).sum(axis=1).tolist()
+    [1, 1, 1, 2, 2, 2]
+    """
     return delete_counts(n, np.repeat(np.arange(1, largest + 1), count), rng)
 
 

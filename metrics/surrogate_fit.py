@@ -26,14 +26,22 @@ if TYPE_CHECKING:
 class SurrogateFitError:
     """Squared error, on this text, of a linear model, a GAM and a SLALOM fitted to the model's outputs elsewhere.
 
-    A property of the model, not of the explanation: every explainer has the same scores.
+    `linear`, `gam` and `slalom`: (g(x) - F(x))^2 with g fitted to F on fresh texts. A property of the model, not of
+    the explanation: every explainer has the same scores. Needs queries, truth and train. Undefined for a text with a
+    token that the fresh texts do not have.
+
+    Args:
+        count: how many fresh texts the surrogates are fitted to, once per model and seed.
+
+    Reference:
+        Leemann et al. 2025, Table 6 (whose GAM is an under-fitted Lasso; this one contains the linear model).
     """
 
     def __init__(self, count: int = 10_000) -> None:
-        """`count`: how many fresh texts the surrogates are fitted to, once per model and seed."""
         self.count = count
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """One query, and once for each model and seed the queries of the fits."""
         from slalom_bench.numerics.surrogate_fit import FAMILIES, surrogate_fit
 
         key = ("surrogate-fit", classifier.identity(), context.task.source.content_hash, context.seed, self.count)

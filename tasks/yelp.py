@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 from slalom_bench.core.types import DataSource, Example, TaskData
-from slalom_bench.data.sources import Absent, Found, Source, file_names, first_present, hub_source, table_files
+from slalom_bench.data.sources import Absent, Source, SourceRows, file_names, first_present, hub_source, table_files
 from slalom_bench.data.splits import content_hash, distinct, labelled, split_texts, text_hash
 from slalom_bench.data.tables import Row, parse_label, read_rows
 from slalom_bench.errors import InvalidInput
@@ -17,10 +17,10 @@ from slalom_bench.registry import task
 
 CLASSES = ("negative", "positive")
 HUB = "fancyzhx/yelp_polarity"
-SUBSETS = ("50", "100", "200", "mixed", "all")
-CONSENSUS = ("and", "majority")
+_SUBSETS = ("50", "100", "200", "mixed", "all")
+_CONSENSUS = ("and", "majority")
 COLUMNS = ("Input.label", "Input.text", "Answer.Q1Answer", "Answer.html_output")
-ANSWERS = {"yes": 1, "no": 0}
+_ANSWERS = {"yes": 1, "no": 0}
 
 
 @task(
@@ -35,7 +35,14 @@ ANSWERS = {"yes": 1, "no": 0}
 class Yelp:
     """Yelp reviews of 1-2 stars (negative) or 4-5 stars (positive); what Yelp-HAT models are trained on.
 
-    `split` as in imdb: official where there is a test split, else by a hash of the text.
+    Gives labels and training texts.
+
+    Args:
+        split: as in imdb: `official`, `hash`, or `auto` (official where there is a test split, else by a hash of the
+            text).
+
+    Reference:
+        Zhang, Zhao and LeCun 2015, Character-level Convolutional Networks for Text Classification, NeurIPS.
     """
 
     remedies = (
@@ -53,9 +60,10 @@ class Yelp:
         return [directory, hub_source(HUB, ("train", "test"))]
 
     def load(self, data_dir: Path | None) -> TaskData:
-        kind, found = first_present("yelp", self.sources(data_dir), self.remedies)
-        evaluation, training, note = split_texts("yelp", found.splits, CLASSES, self.split)
-        source = DataSource(kind, found.name, content_hash(evaluation, training), note)
+        """The reviews from the first source that has them."""
+        kind, rows = first_present("yelp", self.sources(data_dir), self.remedies)
+        evaluation, training, note = split_texts("yelp", rows.splits, CLASSES, self.split)
+        source = DataSource(kind, rows.name, content_hash(evaluation, training), note)
         return TaskData("yelp", source, CLASSES, evaluation, training)
 
 
@@ -68,14 +76,14 @@ def _yelp_files(data_dir: Path | None) -> tuple[str, dict[str, list[Path]]]:
     raise Absent("the data directory has neither yelp/yelp_polarity nor yelp/train (.parquet, .csv, .jsonl)")
 
 
-def _read_yelp(data_dir: Path | None) -> Found:
+def _read_yelp(data_dir: Path | None) -> SourceRows:
     """The reviews without those marked `in_hat`: what Yelp-HAT evaluates is never trained on."""
     name, files = _yelp_files(data_dir)
     splits = {}
     for split, paths in files.items():
         rows = [row for path in paths for row in read_rows(path, ("text", "label"), optional=("in_hat",))]
         splits[split] = [row for row in rows if str(row.get("in_hat", "")).lower() not in ("true", "1")]
-    return Found(name, splits)
+    return SourceRows(name, splits)
 
 
 class _Spans(HTMLParser):
@@ -89,22 +97,29 @@ class _Spans(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A span begins a word."""
         if tag == "span":
             active = any(name == "class" and "active" in (value or "").split() for name, value in attrs)
             self.spans.append(("", active))
             self._inside = True
 
     def handle_endtag(self, tag: str) -> None:
+        """The end of a span ends it."""
         self._inside = self._inside and tag != "span"
 
     def handle_data(self, data: str) -> None:
+        """Text inside a span belongs to its word."""
         if self._inside:
             word, active = self.spans[-1]
             self.spans[-1] = (word + data, active)
 
 
 def parse_spans(html: str) -> tuple[list[str], tuple[bool, ...]]:
-    """Words and marks of an `Answer.html_output`; the empty span at the end is no word."""
+    """Words and marks of an `Answer.html_output`; the empty span at the end is no word.
+
+    >>> parse_spans('<span class="active">great</span><span>fun</span><span></span>')
+    (['great', 'fun'], (True, False))
+    """
     spans = [(word.strip(), active) for word, active in _Spans(html).spans if word.strip()]
     return [word for word, _ in spans], tuple(active for _, active in spans)
 
@@ -135,8 +150,16 @@ class _Review:
 class YelpHat:
     """Yelp reviews with the words that human annotators found decisive; training reviews are those of `yelp`.
 
-    `subset`: 50, 100, 200 (words, from the file name), mixed or all. `consensus` of the annotators whose answer
-    equals the review's label: and, or majority.
+    Gives labels, human marks (only annotators whose answer equals the review's label count) and training texts where
+    the data directory has `yelp` too. Words are whitespace-split.
+
+    Args:
+        subset: `50`, `100`, `200` (words, from the file name), `mixed` or `all`.
+        consensus: a word is marked if all annotators marked it (`and`), or more than half of them (`majority`).
+
+    Reference:
+        Sen et al. 2020, Human Attention Maps for Text Classification: Do Humans and Neural Networks Focus on the Same
+        Words?, ACL.
     """
 
     remedies = (
@@ -154,9 +177,10 @@ class YelpHat:
         return [folder]
 
     def load(self, data_dir: Path | None) -> TaskData:
+        """The annotated reviews, and the reviews of `yelp` beside them that are not among these."""
         self._check()
-        kind, found = first_present("yelp-hat", self.sources(data_dir), self.remedies)
-        reviews, note = _reviews(row for rows in found.splits.values() for row in rows)
+        kind, loaded = first_present("yelp-hat", self.sources(data_dir), self.remedies)
+        reviews, note = _reviews(row for rows in loaded.splits.values() for row in rows)
         hashed = sorted((text_hash(text), text) for text in reviews)
         evaluation = tuple(
             Example(digest[:16], text, reviews[text].label, reviews[text].consensus(self.consensus))
@@ -164,13 +188,13 @@ class YelpHat:
             if reviews[text].maps
         )
         if not evaluation:
-            raise InvalidInput(f"yelp-hat: no review of {found.name} has an annotator who agrees with its label")
+            raise InvalidInput(f"yelp-hat: no review of {loaded.name} has an annotator who agrees with its label")
         training, words = _training(data_dir, {digest for digest, _ in hashed})
-        source = DataSource(kind, found.name, content_hash(evaluation, training), f"{note}; {words}")
+        source = DataSource(kind, loaded.name, content_hash(evaluation, training), f"{note}; {words}")
         return TaskData("yelp-hat", source, CLASSES, evaluation, training)
 
     def _check(self) -> None:
-        for name, value, allowed in (("subset", self.subset, SUBSETS), ("consensus", self.consensus, CONSENSUS)):
+        for name, value, allowed in (("subset", self.subset, _SUBSETS), ("consensus", self.consensus, _CONSENSUS)):
             if str(value) not in allowed:
                 raise InvalidInput(f"yelp-hat: {name} must be one of {', '.join(allowed)}, not {value!r}")
 
@@ -186,9 +210,9 @@ class YelpHat:
             raise Absent(f"yelp_hat has no file of the subset {self.subset}; it has: {there}")
         return chosen
 
-    def _read(self, data_dir: Path | None) -> Found:
+    def _read(self, data_dir: Path | None) -> SourceRows:
         files = self._files(data_dir)
-        return Found(
+        return SourceRows(
             _hat_name(files),
             {
                 path.name: [
@@ -200,9 +224,13 @@ class YelpHat:
 
 
 def subset_of(file_name: str) -> str:
-    """The subset a HAT file belongs to: `ham_part1(50words).csv` is 50, a name without a word count is mixed."""
-    found = re.search(r"(\d+)\s*words", file_name)
-    return found.group(1) if found else "mixed"
+    """The subset a HAT file belongs to, by the word count in its name.
+
+    >>> subset_of("ham_part1(50words).csv"), subset_of("ham_part7.csv")
+    ('50', 'mixed')
+    """
+    match = re.search(r"(\d+)\s*words", file_name)
+    return match.group(1) if match else "mixed"
 
 
 def _hat_name(files: Iterable[Path]) -> str:
@@ -225,7 +253,7 @@ def _reviews(rows: Iterable[Row]) -> tuple[dict[str, _Review], str]:
         review = reviews.setdefault(" ".join(words), _Review(label, []))
         if review.label != label:
             raise InvalidInput(f"{row['where']}: label {label} of a review that has label {review.label} elsewhere")
-        if ANSWERS.get(str(row["Answer.Q1Answer"]).strip().lower()) == label:
+        if _ANSWERS.get(str(row["Answer.Q1Answer"]).strip().lower()) == label:
             review.maps.append(marks)
         else:
             disagreeing += 1
@@ -242,15 +270,16 @@ def _reviews(rows: Iterable[Row]) -> tuple[dict[str, _Review], str]:
 def _difference(spans: list[str], words: list[str]) -> str:
     """Where spans and words part, for an error that can be acted on."""
     at = next((i for i, (a, b) in enumerate(zip(spans, words, strict=False)) if a != b), min(len(spans), len(words)))
-    return f"{len(spans)} spans for {len(words)} words; at word {at + 1}: {spans[at : at + 3]} against {words[at : at + 3]}"
+    shown = f"{spans[at : at + 3]} against {words[at : at + 3]}"
+    return f"{len(spans)} spans for {len(words)} words; at word {at + 1}: {shown}"
 
 
 def _training(data_dir: Path | None, hat: set[str]) -> tuple[tuple[Example, ...], str]:
     """All Yelp reviews of the same directory but those of HAT; never the hub, whose state would change the hash."""
     try:
-        found = _read_yelp(data_dir)
+        loaded = _read_yelp(data_dir)
     except Absent:
         return (), "no training reviews: put yelp/yelp_polarity.parquet into the data directory"
-    pairs = [pair for split, rows in found.splits.items() for pair in labelled(rows, CLASSES, f"yelp {split}")]
+    pairs = [pair for split, rows in loaded.splits.items() for pair in labelled(rows, CLASSES, f"yelp {split}")]
     training = tuple(example for digest, example in distinct(pairs).items() if digest not in hat)
-    return training, f"{len(training)} training reviews from {found.name}"
+    return training, f"{len(training)} training reviews from {loaded.name}"

@@ -1,4 +1,4 @@
-"""Seeds, and what a metric may know beside the explanation it scores."""
+"""The context of a metric: what it may know beside the explanation it scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,14 @@ T = TypeVar("T")
 
 @dataclass
 class Context:
-    """The task, protocol and seed of a cell, and a memo for what a metric derives from them once."""
+    """The task, protocol and seed of a cell, and a memo for what a metric derives from them once.
+
+    Args:
+        task: the loaded task.
+        protocol: `bench` or `paper`.
+        seed: the seed of the cell.
+        memo: results of `once`, shared by the cells of a run.
+    """
 
     task: TaskData
     protocol: str = "bench"
@@ -28,7 +35,7 @@ class Context:
         return generator(self.seed, "metric", *names)
 
     def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-        """`make()` the first time; name everything it depends on in the key."""
+        """The result of `make()`, computed the first time; name everything it depends on in the key."""
         if key not in self.memo:
             self.memo[key] = make()
         return self.memo[key]

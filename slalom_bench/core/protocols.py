@@ -5,18 +5,17 @@ An explainer that was published otherwise takes a parameter `protocol`; a run in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from slalom_bench.errors import InvalidInput
-
-if TYPE_CHECKING:
-    pass
 
 PROTOCOLS = ("bench", "paper")
 
 
 def is_paper(protocol: str) -> bool:
-    """Whether to work as published; a protocol that does not exist is refused."""
+    """Whether to work as published; a protocol that does not exist is refused.
+
+    >>> is_paper("bench")
+    False
+    """
     if protocol not in PROTOCOLS:
         raise InvalidInput(f"unknown protocol {protocol!r}; one of {', '.join(PROTOCOLS)}")
     return protocol == "paper"

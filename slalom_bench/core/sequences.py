@@ -1,4 +1,4 @@
-"""Many id sequences as one array, packing them into batches, and remembering answers without changing them."""
+"""Many id sequences as one array, their hash keys, and which of them are distinct."""
 
 from __future__ import annotations
 
@@ -16,7 +16,15 @@ Keys = NDArray[np.uint64]
 
 
 class Ragged(Sequence[Ints]):
-    """Id sequences of any lengths laid end to end: a sequence of vectors, with arithmetic for all of them at once."""
+    """Id sequences of any lengths laid end to end: a sequence of vectors, with arithmetic for all of them at once.
+
+    Args:
+        ids: all ids, sequence after sequence.
+        lengths: of each sequence.
+
+    >>> [row.tolist() for row in Ragged.of([np.array([5, 6]), np.array([7])])]
+    [[5, 6], [7]]
+    """
 
     __slots__ = ("ends", "ids", "lengths")
 
@@ -39,6 +47,7 @@ class Ragged(Sequence[Ints]):
 
     @property
     def starts(self) -> Ints:
+        """Where each sequence begins in `ids`."""
         return self.ends - self.lengths
 
     def __len__(self) -> int:
@@ -89,7 +98,7 @@ class Ragged(Sequence[Ints]):
         among 4 million, any two do with one below 2^-50.
         """
         filled, positions, ids = np.flatnonzero(self.lengths), self.positions(), self.ids.view(np.uint64)
-        lanes = multipliers(int(self.lengths.max(initial=0)).bit_length())
+        lanes = _multipliers(int(self.lengths.max(initial=0)).bit_length())
         keys = np.multiply.outer(self.lengths.view(np.uint64), lanes[:, 0])
         if len(filled):
             for key, lane in zip(keys.T, lanes[:, 1:], strict=True):
@@ -100,14 +109,14 @@ class Ragged(Sequence[Ints]):
 
 
 @cache
-def multipliers(bits: int) -> Keys:
+def _multipliers(bits: int) -> Keys:
     """For each of two hashes random multipliers of the length and of the first 2^bits positions."""
     drawn: Keys = np.random.PCG64(2024).random_raw(2 * (2**bits + 1))
     return np.ascontiguousarray(drawn.reshape(-1, 2).T)
 
 
 def distinct(keys: Keys, lengths: Ints) -> tuple[Ints, Ints]:
-    """A row of each distinct key, by falling length, then key; and for every row its place among these.
+    """A row of each distinct key, by falling length, then key; and for every row its index among these.
 
     The order depends on the set alone, however it was asked for.
     """
@@ -116,6 +125,6 @@ def distinct(keys: Keys, lengths: Ints) -> tuple[Ints, Ints]:
     changes = ordered[1:] != ordered[:-1]
     new = np.ones(len(keys), np.bool_)
     np.logical_or(changes[:, 0], changes[:, 1], out=new[1:])
-    places = np.empty(len(keys), np.int64)
-    places[order] = np.cumsum(new) - 1
-    return order[new], places
+    index = np.empty(len(keys), np.int64)
+    index[order] = np.cumsum(new) - 1
+    return order[new], index

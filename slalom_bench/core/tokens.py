@@ -14,7 +14,7 @@ import numpy as np
 from slalom_bench.core.types import Example, Ints, Sample
 from slalom_bench.errors import InvalidInput
 
-WORD_START = re.compile(r" (?=\w)")
+_WORD_START = re.compile(r" (?=\w)")
 """Where texts are cut into words: inside no match of the normalisers and pre-tokenisers that `reads_by_word` knows."""
 
 
@@ -44,7 +44,11 @@ class Tokens(Protocol):
 
 
 class HFTokens:
-    """A transformers fast tokenizer."""
+    """A transformers fast tokenizer as `Tokens`.
+
+    Args:
+        tokenizer: a fast one (it has offsets); its special-token template is read off the encoding of one letter.
+    """
 
     def __init__(self, tokenizer: Any) -> None:
         if not getattr(tokenizer, "is_fast", False):
@@ -63,16 +67,20 @@ class HFTokens:
         self.unk_id = int(tokenizer.unk_token_id if tokenizer.unk_token_id is not None else self.pad_id)
 
     def encode(self, text: str) -> tuple[Ints, Ints | None]:
+        """Content ids and their (start, end) character offsets."""
         out = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         return np.asarray(out["input_ids"], np.int64), np.asarray(out["offset_mapping"], np.int64).reshape(-1, 2)
 
     def words(self, ids: Ints) -> list[str]:
+        """One readable string for each id."""
         return [self.tokenizer.decode([int(i)]) for i in ids]
 
     def decode(self, ids: Ints) -> str:
+        """The text of a sequence of content ids."""
         return str(self.tokenizer.decode([int(i) for i in ids]))
 
     def identity(self) -> str:
+        """A string that changes whenever the same text could give other ids."""
         return str(self.tokenizer.backend_tokenizer.to_str())
 
 
@@ -108,7 +116,7 @@ def encode_all(tokens: Tokens, texts: Sequence[str]) -> list[Ints]:
 
 
 def reads_by_word(tokens: Tokens) -> bool:
-    """Whether the ids of a text are those of its words (cut before each WORD_START), one after the other.
+    """Whether the ids of a text are those of its words (cut before each _WORD_START), one after the other.
 
     So it is under BERT's and GPT-2's pre-tokenisers, which never join across a space before a letter or digit, unless
     another normaliser than theirs and the minis', an added token with a space or chance (BPE dropout) may look across.
@@ -137,7 +145,7 @@ def distinct_words(texts: Sequence[str], labels: Sequence[int], classes: int) ->
     """
     first, later = ([Counter[str]() for _ in range(classes)] for _ in range(2))
     for text, label in zip(texts, labels, strict=True):
-        head, *words = WORD_START.split(text)
+        head, *words = _WORD_START.split(text)
         first[label][head] += 1
         later[label].update(words)
     alike: dict[tuple[int, ...], list[str]] = {}
@@ -165,7 +173,17 @@ def marks_by_offset(text: str, word_marks: tuple[bool, ...], offsets: Ints) -> n
 
 
 class WordTokens:
-    """Whitespace words over a fixed vocabulary: what the synthetic tasks and the test models read."""
+    """Whitespace words over a fixed vocabulary: what the synthetic tasks and the test models read.
+
+    Args:
+        vocabulary: the words, each once; all others are [UNK].
+        prefix: special tokens put before every sequence, e.g. ["[CLS]"].
+        suffix: special tokens put behind it.
+
+    >>> tokens = WordTokens(["good", "film"])
+    >>> tokens.words(tokens.encode("good old film")[0])
+    ['good', '[UNK]', 'film']
+    """
 
     def __init__(self, vocabulary: Sequence[str], *, prefix: Sequence[str] = (), suffix: Sequence[str] = ()) -> None:
         specials = [*dict.fromkeys(["[PAD]", "[UNK]", "[MASK]", *prefix, *suffix])]
@@ -182,15 +200,19 @@ class WordTokens:
         return len(self.strings)
 
     def encode(self, text: str) -> tuple[Ints, Ints | None]:
+        """Content ids and their (start, end) character offsets."""
         words = list(re.finditer(r"\S+", text))
         ids = np.array([self.index.get(word.group(), self.unk_id) for word in words], np.int64)
         return ids, np.array([word.span() for word in words], np.int64).reshape(-1, 2)
 
     def words(self, ids: Ints) -> list[str]:
+        """One readable string for each id."""
         return [self.strings[int(i)] for i in ids]
 
     def decode(self, ids: Ints) -> str:
+        """The text of a sequence of content ids."""
         return " ".join(self.words(ids))
 
     def identity(self) -> str:
+        """A string that changes whenever the same text could give other ids."""
         return f"words {self.strings} {self.prefix} {self.suffix}"

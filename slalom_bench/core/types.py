@@ -19,7 +19,17 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Example:
-    """One text of a task, before any tokenizer has seen it. Words are the whitespace-split text."""
+    """One text of a task, before any tokenizer has seen it.
+
+    Args:
+        id: unique within the task.
+        text: not empty. Its words are what whitespace separates.
+        label: the true class index, if known.
+        word_marks: for each word whether people marked it as decisive, if known.
+
+    >>> Example("1", "great fun", label=1).label
+    1
+    """
 
     id: str
     text: str
@@ -46,7 +56,17 @@ def frozen(values: Any, dtype: Any) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class Sample:
-    """An example in one model's tokens: content ids (no special tokens), offsets into the text, human marks."""
+    """An example in one model's tokens. Immutable.
+
+    Args:
+        id: the example's.
+        ids: content token ids, without special tokens (n, at least one).
+        text: the text they came from, if there is one.
+        offsets: (start, end) of each token in the text (n x 2).
+        label: the true class index, if known.
+        marks: for each token whether its word was marked (n).
+        truncated: how many content tokens were cut.
+    """
 
     id: str
     ids: Ints
@@ -99,12 +119,25 @@ class Cost:
         return Cost(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Cost)})
 
     def to_dict(self) -> dict[str, float]:
+        """Every count by name."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Named scores per position, towards `target`; `primary` is the one that a ranking uses by default."""
+    """Named scores per position, optionally with a surrogate. What an explainer returns.
+
+    Args:
+        scores: by name, one finite number for each content token (n).
+        primary: the score that a ranking uses by default.
+        target: the class whose log-odds are explained.
+        unsigned: names of the scores that say how much but not in which direction.
+        surrogate: predicts the log-odds when tokens are removed; None where the method predicts nothing.
+        diagnostics: anything else worth storing, as JSON.
+
+    >>> len(Explanation({"attribution": [0.1, -0.2]}, "attribution"))
+    2
+    """
 
     scores: Mapping[str, Floats]
     primary: str
@@ -136,6 +169,7 @@ class Explanation:
         return len(self.scores[self.primary])
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; `slalom_bench.run.records` reads it back."""
         return {
             "scores": {name: values.tolist() for name, values in self.scores.items()},
             "primary": self.primary,
@@ -148,7 +182,12 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Score:
-    """One metric on one sample: named values, and for the undefined ones the reason instead."""
+    """One metric on one sample: named values, and for the undefined ones the reason instead.
+
+    Args:
+        values: finite numbers by name.
+        undefined: reasons (short fixed strings of `slalom_bench.core.undefined`) by name.
+    """
 
     values: Mapping[str, float] = field(default_factory=dict)
     undefined: Mapping[str, str] = field(default_factory=dict)
@@ -163,6 +202,7 @@ class Score:
         object.__setattr__(self, "values", values)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
         return {"values": dict(self.values), "undefined": dict(self.undefined)}
 
 
@@ -180,7 +220,16 @@ class DataSource:
 
 @dataclass(frozen=True)
 class TaskData:
-    """A loaded task: what is evaluated, what may be trained on, and what is known about the truth."""
+    """A loaded task: what is evaluated, what may be trained on, and what is known about the truth.
+
+    Args:
+        task: its name, with the argument if it has one.
+        source: where the texts came from.
+        class_names: in the order of the class indices; empty where the texts have no labels.
+        evaluation: examples to explain, in a fixed order, at least one.
+        train: examples that may be trained on; none of them is in `evaluation`.
+        truth: the parameters that a generated task's labels were drawn with.
+    """
 
     task: str
     source: DataSource

@@ -28,17 +28,25 @@ NO_LABEL = "sample has no label"
 OTHER_SURROGATE = "surrogate is of another kind than the truth"
 UNKNOWN_TOKEN = "a token is no word of the task"
 
-RELATIVE = 1e-12
+_RELATIVE = 1e-12
 """Numbers that differ by less than this share of their size differ by rounding only."""
 
 
-def is_constant(values: NDArray[np.floating]) -> bool:
-    """Whether a vector has nothing to rank: one distinct number up to rounding."""
-    return bool(np.ptp(values) <= RELATIVE * np.abs(values).max()) if len(values) else True
+def _is_constant(values: NDArray[np.floating]) -> bool:
+    """Whether a vector has nothing to rank: one distinct number up to rounding.
+
+    >>> _is_constant(np.array([0.3, 0.1 + 0.2]))
+    True
+    """
+    return bool(np.ptp(values) <= _RELATIVE * np.abs(values).max()) if len(values) else True
 
 
-def places(scores: NDArray[np.floating]) -> NDArray[np.int64]:
-    """Each position's place, 0 for the highest score; ties rank in the order of the text."""
+def descending_ranks(scores: NDArray[np.floating]) -> NDArray[np.int64]:
+    """Each position's rank, 0 for the highest score; ties rank in the order of the text.
+
+    >>> descending_ranks(np.array([1.0, 2.0, 1.0])).tolist()
+    [1, 0, 2]
+    """
     out = np.empty(len(scores), np.int64)
     out[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
     return out
@@ -61,16 +69,16 @@ def no_change(observed: NDArray[np.floating]) -> str | None:
 
 def constant_scores(scores: NDArray[np.floating]) -> str | None:
     """Constant scores rank nothing."""
-    return CONSTANT_SCORES if is_constant(scores) else None
+    return CONSTANT_SCORES if _is_constant(scores) else None
 
 
-def grid(tokens: int, points: int) -> str | None:
+def too_few_points(tokens: int, points: int) -> str | None:
     """A ranking needs two tokens, and a curve one point."""
     return TOO_SHORT if tokens < 2 or not points else None
 
 
-def direction(towards: int | None, target: int, classes: int) -> str | None:
-    """Scores for one class rank another only where there are two: turned round."""
+def not_rankable(towards: int | None, target: int, classes: int) -> str | None:
+    """Scores for the class `target` rank tokens towards another class only where there are two: negated."""
     if towards is None:
         return NO_LABEL
     return OTHER_CLASS if towards != target and classes > 2 else None
@@ -80,7 +88,7 @@ def correlation(scores: NDArray[np.floating], reference: NDArray[np.floating]) -
     """A correlation needs two tokens and variation on both sides."""
     if len(reference) < 2:
         return TOO_FEW_PAIRS
-    if is_constant(reference):
+    if _is_constant(reference):
         return CONSTANT_REFERENCE
     return constant_scores(scores)
 
@@ -90,9 +98,9 @@ def one_class(marks: NDArray[np.bool_]) -> str | None:
     return ONE_CLASS_MARKS if marks.all() or not marks.any() else None
 
 
-def no_law(law: Any) -> str | None:
-    """A text with a token that the true law does not know (a sub-word, say) has no true log-odds."""
-    return UNKNOWN_TOKEN if law is None else None
+def unknown_token(truth: Any) -> str | None:
+    """A text with a token that is no word of the task (a sub-word, say) has no true log-odds: `truth` is None."""
+    return UNKNOWN_TOKEN if truth is None else None
 
 
 def one_token(distinct: int) -> str | None:
@@ -105,8 +113,12 @@ def everywhere(names: Iterable[str], reason: str) -> Score:
     return Score(undefined=dict.fromkeys(names, reason))
 
 
-def split(results: dict[str, Any]) -> Score:
-    """A Score from names that map to a number or to the reason why there is none."""
+def as_score(results: dict[str, Any]) -> Score:
+    """A Score from names that map to a number or to the reason why there is none.
+
+    >>> as_score({"a": 1.0, "b": TOO_SHORT})
+    Score(values={'a': 1.0}, undefined={'b': 'text has too few tokens'})
+    """
     return Score(
         values={name: result for name, result in results.items() if not isinstance(result, str)},
         undefined={name: result for name, result in results.items() if isinstance(result, str)},

@@ -1,1 +1,1 @@
-"""Finding, reading and splitting data sets."""
+"""Data sets: where they may be (sources), their files (tables), their examples (splits), tasks by name (loading)."""

@@ -1,4 +1,4 @@
-"""The one way to find data: a directory, then the hub, then an installed data package; first come, first used."""
+"""Tasks by reference: the task object of a name, and its data from the directory that the user named."""
 
 from __future__ import annotations
 
@@ -13,16 +13,34 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.interfaces import Task
 
 DATA_VARIABLE = "SLALOM_BENCH_DATA"
+"""The environment variable that names the data directory where no option does."""
 
 
 def build_task(spec: str, params: Mapping[str, Any] | None = None) -> Task:
-    """The task object of a spec: `imdb`, or `text:FILE` where what follows the colon becomes the parameter `file`."""
+    """The task object of a spec.
+
+    Args:
+        spec: `NAME`, or `NAME:ARGUMENT` where the argument becomes the parameter that the task declares (`text:FILE`).
+        params: the task's other parameters.
+
+    >>> build_task("imdb", {"split": "hash"}).split
+    'hash'
+    """
     name, colon, argument = spec.partition(":")
     return registry.tasks.get(name).build(params, argument if colon else None)
 
 
 def load_task(spec: str, params: Mapping[str, Any] | None = None, data_dir: Path | None = None) -> TaskData:
-    """Load the task named by a spec from `data_dir` (else SLALOM_BENCH_DATA), the hub or a data package."""
+    """Load the task named by a spec from `data_dir` (else SLALOM_BENCH_DATA), the hub or a data package.
+
+    Args:
+        spec: `NAME` or `NAME:ARGUMENT`.
+        params: the task's parameters.
+        data_dir: where to look first.
+
+    >>> load_task("synthetic-linear", {"evaluation_size": 3}).evaluation[0].id
+    'evaluation-0-0'
+    """
     return build_task(spec, params).load(data_directory(data_dir))
 
 

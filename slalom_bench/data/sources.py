@@ -1,4 +1,4 @@
-"""The one way to find data: a directory, then the hub, then an installed data package; first come, first used."""
+"""Where a task's data may be: a directory, the hub, an installed data package; the first that is there is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from slalom_bench.data.tables import SUFFIXES, Row
 from slalom_bench.errors import InvalidInput, SlalomBenchError
 
 OFFLINE_VARIABLES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
-PROBE_SECONDS = 4.0
+_PROBE_SECONDS = 4.0
 
 
 class Absent(SlalomBenchError):
@@ -20,8 +20,8 @@ class Absent(SlalomBenchError):
 
 
 @dataclass(frozen=True)
-class Found:
-    """Rows by split name, and the short name (no machine paths) of where they were."""
+class SourceRows:
+    """What was read from a source: rows by split name, and the source's short name (no machine paths)."""
 
     name: str
     splits: Mapping[str, list[Row]]
@@ -29,17 +29,29 @@ class Found:
 
 @dataclass(frozen=True)
 class Source:
-    """One place a task's data may be; both functions raise Absent where it is not there."""
+    """One place a task's data may be; both functions raise Absent where it is not there.
+
+    Args:
+        kind: directory, hub or package.
+        name: a short name without machine paths.
+        check: says what is there, without reading it.
+        read: reads it.
+    """
 
     kind: str
     name: str
     check: Callable[[], str]
-    """Cheap: says what is there."""
-    read: Callable[[], Found]
+    read: Callable[[], SourceRows]
 
 
-def first_present(task: str, sources: Sequence[Source], remedies: Sequence[str]) -> tuple[str, Found]:
-    """The kind and rows of the first source that can be read; else an error with every attempt."""
+def first_present(task: str, sources: Sequence[Source], remedies: Sequence[str]) -> tuple[str, SourceRows]:
+    """The kind and rows of the first source that can be read; else an error with every attempt.
+
+    Args:
+        task: the task's name, for the error.
+        sources: in the order in which they are tried.
+        remedies: what a user can do where none is there.
+    """
     attempts = []
     for source in sources:
         try:
@@ -56,9 +68,16 @@ def first_present(task: str, sources: Sequence[Source], remedies: Sequence[str])
 
 
 def hub_source(repository: str, splits: Sequence[str], revision: str | None = None) -> Source:
-    """A dataset of the hub, read through `datasets`; an unreachable hub is noticed in seconds."""
+    """A dataset of the hub, read through `datasets`; an unreachable hub is noticed in seconds.
+
+    Args:
+        repository: the dataset's id.
+        splits: which splits to read.
+        revision: the commit to pin it to.
+    """
 
     def check() -> str:
+        """Whether a copy is cached or the hub answers."""
         offline = [name for name in OFFLINE_VARIABLES if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE")]
         cached = _hub_cache(repository)
         if offline and not cached:
@@ -68,21 +87,22 @@ def hub_source(repository: str, splits: Sequence[str], revision: str | None = No
             raise Absent(f"{problem}{hint}")
         return "cached" if cached else "reachable, would be downloaded"
 
-    def read() -> Found:
+    def read() -> SourceRows:
+        """The rows of all splits."""
         import datasets
 
         config = datasets.DownloadConfig(max_retries=1)
         try:
             loaded = datasets.load_dataset(repository, revision=revision, download_config=config)
             name = f"{repository}@{revision[:12]}" if revision else repository
-            return Found(name, {split: loaded[split].to_list() for split in splits})
+            return SourceRows(name, {split: loaded[split].to_list() for split in splits})
         except Exception as error:
             raise Absent(f"`datasets` could not load it: {type(error).__name__}: {error}") from error
 
     return Source("hub", repository, check, read)
 
 
-def probe(repository: str, seconds: float = PROBE_SECONDS, kind: str = "datasets") -> str:
+def probe(repository: str, seconds: float = _PROBE_SECONDS, kind: str = "datasets") -> str:
     """Empty if the hub answers for that dataset (or model), else why not. In a thread: name lookups know no timeout."""
     import urllib.error
     import urllib.request
@@ -91,6 +111,7 @@ def probe(repository: str, seconds: float = PROBE_SECONDS, kind: str = "datasets
     answer = [f"the hub did not answer within {seconds:g} seconds"]
 
     def ask() -> None:
+        """Put the hub's answer, in words, into `answer`."""
         try:
             with urllib.request.urlopen(f"{endpoint}/api/{kind}/{repository}", timeout=seconds):
                 answer[0] = ""
@@ -117,15 +138,15 @@ def package_file(distribution: str, file_name: str) -> tuple[Path, str]:
     from importlib import metadata
 
     try:
-        found = metadata.distribution(distribution)
+        installed = metadata.distribution(distribution)
     except metadata.PackageNotFoundError:
         raise Absent(f"the package {distribution} is not installed") from None
-    for file in found.files or ():
+    for file in installed.files or ():
         if file.name == file_name:
-            path = Path(str(found.locate_file(file)))
+            path = Path(str(installed.locate_file(file)))
             if path.is_file():
-                return path, found.version
-    raise Absent(f"the package {distribution} {found.version} has no file {file_name}")
+                return path, installed.version
+    raise Absent(f"the package {distribution} {installed.version} has no file {file_name}")
 
 
 def table_files(root: Path, stems: Sequence[str]) -> dict[str, list[Path]]:
@@ -138,6 +159,10 @@ def table_files(root: Path, stems: Sequence[str]) -> dict[str, list[Path]]:
 
 
 def file_names(folder: str, files: Mapping[str, Sequence[Path]]) -> str:
-    """A short name of files without machine paths, e.g. `imdb/train.parquet + test.parquet`."""
+    """A short name of files without machine paths.
+
+    >>> file_names("imdb", {"train": [Path("/data/imdb/train.csv")], "test": [Path("/data/imdb/test.csv")]})
+    'imdb/train.csv + test.csv'
+    """
     shown = " + ".join(path.name for paths in files.values() for path in paths)
     return f"{folder}/{shown}" if folder else shown

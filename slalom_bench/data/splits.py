@@ -1,4 +1,4 @@
-"""What makes two copies of a data set the same, and how labelled texts become evaluation and training examples."""
+"""Content hashes that make two copies of a data set the same, and the split into evaluation and training examples."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from slalom_bench.core.types import Example
 from slalom_bench.data.tables import Row, parse_label
 from slalom_bench.errors import InvalidInput
 
-SPLITS = ("auto", "official", "hash")
+_SPLITS = ("auto", "official", "hash")
 
 
-def normalise(text: str) -> str:
+def _normalise(text: str) -> str:
     """The text without line-break markup and with single spaces: what duplicates and the hash split compare."""
     return " ".join(re.sub(r"<br\s*/?>", " ", text).split())
 
 
 def text_hash(text: str) -> str:
-    """sha256 of the normalised text: the same for every container a text may come in."""
-    return hashlib.sha256(normalise(text).encode("utf-8", "surrogatepass")).hexdigest()
+    """sha256 of the normalised text: the same for every container a text may come in.
+
+    >>> text_hash("Great<br />fun") == text_hash(" Great  fun")
+    True
+    """
+    return hashlib.sha256(_normalise(text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def is_held_out(text: str) -> bool:
@@ -33,11 +37,15 @@ def _held_out(digest: str) -> bool:
 
 
 def distinct(texts: Iterable[tuple[str, int]]) -> dict[str, Example]:
-    """Examples by text hash, in hash order: a fixed shuffle. A text that comes more than once is kept once."""
-    found: dict[str, Example] = {}
+    """Examples by text hash, in hash order: a fixed shuffle. A text that comes more than once is kept once.
+
+    >>> [example.text for example in distinct([("b", 0), ("a", 1), ("b", 0)]).values()]
+    ['b', 'a']
+    """
+    examples: dict[str, Example] = {}
     for digest, text, label in sorted((text_hash(text), text, label) for text, label in texts):
-        found.setdefault(digest, Example(digest[:16], text, label))
-    return found
+        examples.setdefault(digest, Example(digest[:16], text, label))
+    return examples
 
 
 def labelled(rows: Sequence[Row], class_names: Sequence[str], where: str) -> list[tuple[str, int]]:
@@ -56,11 +64,18 @@ def split_texts(
 ) -> tuple[tuple[Example, ...], tuple[Example, ...], str]:
     """Evaluation and training examples and a note on what was dropped; no text is in both, none comes twice.
 
-    `split`: official (test rows against train rows), hash (train rows alone, by `is_held_out`), auto (official where
-    there are test rows).
+    Args:
+        task: the task's name, for errors.
+        rows: by split, `train` and perhaps `test`, each with `text` and `label`.
+        class_names: in the order of the class indices.
+        split: `official` (test rows against train rows), `hash` (train rows alone, by `is_held_out`) or `auto`
+            (official where there are test rows).
+
+    Returns:
+        Evaluation examples, training examples, note.
     """
-    if split not in SPLITS:
-        raise InvalidInput(f"{task}: split must be one of {', '.join(SPLITS)}, not {split!r}")
+    if split not in _SPLITS:
+        raise InvalidInput(f"{task}: split must be one of {', '.join(_SPLITS)}, not {split!r}")
     if split == "official" and "test" not in rows:
         raise InvalidInput(f"{task}: split=official needs test texts, and this source has none; use split=hash")
     train = distinct(labelled(rows["train"], class_names, f"{task} train"))

@@ -16,7 +16,13 @@ Row = dict[str, Any]
 
 
 def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[Row]:
-    """The rows of a file with at least `columns` (missing ones are named with those there) and `optional` if there."""
+    """The rows of a CSV, JSONL or parquet file.
+
+    Args:
+        path: the file; its suffix says which kind it is.
+        columns: those it must have; a missing one is named with those there.
+        optional: those that are read too where they are there.
+    """
     if not path.is_file():
         raise InvalidInput(f"no such file: {path}")
     readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
@@ -96,7 +102,11 @@ def read_text(path: Path) -> str:
 
 
 def parse_label(value: Any, class_names: Sequence[str], where: str) -> int:
-    """A class index from a class name or an index; anything else is refused with the classes named."""
+    """A class index from a class name or an index; anything else is refused with the classes named.
+
+    >>> parse_label("positive", ("negative", "positive"), "row 1"), parse_label(0.0, ("negative", "positive"), "row 2")
+    (1, 0)
+    """
     text = str(int(value) if isinstance(value, bool) else value).strip()
     if text in class_names:
         return class_names.index(text)
@@ -108,7 +118,11 @@ def parse_label(value: Any, class_names: Sequence[str], where: str) -> int:
 
 
 def as_integer(value: Any) -> int | None:
-    """The integer that a cell spells (3, "3", 3.0), else None."""
+    """The integer that a cell spells, else None.
+
+    >>> as_integer("3"), as_integer(3.0), as_integer("3.5")
+    (3, 3, None)
+    """
     try:
         number = float(value)
     except (TypeError, ValueError):

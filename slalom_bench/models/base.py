@@ -1,4 +1,4 @@
-"""What every model of the registry shares: options, availability, and training once into the cache."""
+"""What every trained model shares: its recipe and identity, and training once into the cache."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from slalom_bench.core.types import Example, TaskData
     from slalom_bench.handle.backend import Backend
 
-CACHE_VARIABLE = "SLALOM_BENCH_CACHE"
-TEST_SAMPLES = 2000
-VALIDATION_TEXTS = 1000
-FRESH_SEEDS = 10_000
+_CACHE_VARIABLE = "SLALOM_BENCH_CACHE"
+_TEST_SAMPLES = 2000
+_VALIDATION_TEXTS = 1000
+_FRESH_SEEDS = 10_000
 """Generated tasks: seeds of fresh texts of one training start at this times its seed."""
 
 
 def cache_root() -> Path:
     """SLALOM_BENCH_CACHE, else the user's cache directory."""
-    if named := os.environ.get(CACHE_VARIABLE):
+    if named := os.environ.get(_CACHE_VARIABLE):
         return Path(named)
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(home) if home else Path.home() / ".cache") / "slalom-bench"
@@ -82,6 +82,7 @@ class TrainedModel:
         raise InvalidInput(f"model {self.name} does not say how it is saved")
 
     def open(self, directory: Path, task: TaskData, options: ModelOptions) -> TorchBackend:
+        """The classifier that `save` wrote, on the device and in the dtype of the options."""
         raise InvalidInput(f"model {self.name} does not say how it is opened")
 
     def outline_of(self, directory: Path, options: ModelOptions) -> Outline:
@@ -105,6 +106,7 @@ class TrainedModel:
         return replace(self.default_recipe(task, synthetic), seed=self.seed, **given)
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        """The classifier trained for a task, from the cache or after training it."""
         return self.open(self.train(task, options), task, options)
 
     def outline(self, task: TaskData, options: ModelOptions) -> Outline:
@@ -130,6 +132,7 @@ class TrainedModel:
         return Availability("train", self.cost(task_name))
 
     def cost(self, task_name: str | None) -> str:
+        """What a training takes, in words."""
         recipe = self.recipe(task_name or "", False)
         texts = f"the training texts of {task_name or 'the task'}"
         return f"{recipe.epochs} epochs over {texts}, {recipe.max_tokens} tokens each at most"
@@ -153,17 +156,18 @@ class TrainedModel:
             "start": dict(self.start(task, options)),
         }
 
-    def place(self, task: TaskData, options: ModelOptions) -> Path:
+    def cache_directory(self, task: TaskData, options: ModelOptions) -> Path:
         """The directory of the cache for this model trained on this task's content."""
         key = short_hash(self.identity(task, options))
         return cache_root() / "models" / f"{self.name}-{task.task.replace(':', '-')}-{key}"
 
     def cached(self, task: TaskData, options: ModelOptions) -> bool:
-        return (self.place(task, options) / "training.json").exists()
+        """Whether it is trained already."""
+        return (self.cache_directory(task, options) / "training.json").exists()
 
-    def train(self, task: TaskData, options: ModelOptions, test_samples: int = TEST_SAMPLES) -> Path:
+    def train(self, task: TaskData, options: ModelOptions, test_samples: int = _TEST_SAMPLES) -> Path:
         """The directory of the trained model; trains it first if it is not there, after saying what that costs."""
-        directory = self.place(task, options)
+        directory = self.cache_directory(task, options)
         if self.cached(task, options):
             return directory
         if not options.allow_training:
@@ -182,7 +186,7 @@ class TrainedModel:
         backend, recipe, record = self._fit(task, options, state)
         test = self.test(backend, task, recipe, test_samples)
         record |= {"params": self.params(), "identity": self.identity(task, options), "test": test}
-        with fresh_directory(directory) as fresh:
+        with _fresh_directory(directory) as fresh:
             self.save(backend, fresh)
             (fresh / "training.json").write_text(json.dumps(record, indent=2))
         shutil.rmtree(state, ignore_errors=True)
@@ -207,11 +211,11 @@ class TrainedModel:
         options = replace(options, dtype="float32", device_map=None)
         options.say(f"training {self.name} on {task.task}: {len(examples)} texts x {recipe.epochs} epochs")
         if not (state / "start").exists():
-            with torch.random.fork_rng(), fresh_directory(state / "start") as fresh:
+            with torch.random.fork_rng(), _fresh_directory(state / "start") as fresh:
                 torch.manual_seed(recipe.seed)
                 self.save(self.build(task, [example.text for example in examples], options), fresh)
         backend = self.open(state / "start", task, options)
-        recipe = within(recipe, backend)
+        recipe = _clipped(recipe, backend)
         train = self.training_data(task, backend, examples, recipe)
         validation = labelled(backend.tokens, validation_examples, recipe.max_tokens)
         report = fit(backend, train, validation, recipe, state / "epoch", options.say, by_loss=bool(task.truth))
@@ -225,11 +229,11 @@ class TrainedModel:
     def examples(self, task: TaskData, recipe: Recipe) -> tuple[list[Example], list[Example]]:
         """Training and validation texts; no text is in both."""
         if task.truth:
-            return list(task.train), list(generate(task, VALIDATION_TEXTS, FRESH_SEEDS * recipe.seed))
-        found = self.training_examples(task)
-        if not found:
+            return list(task.train), list(generate(task, _VALIDATION_TEXTS, _FRESH_SEEDS * recipe.seed))
+        examples = self.training_examples(task)
+        if not examples:
             raise InvalidInput(f"task {task.task} has no training texts, so {self.name} cannot be trained on it")
-        return split_validation(found, recipe.validation)
+        return split_validation(examples, recipe.validation)
 
     def training_data(
         self, task: TaskData, backend: TorchBackend, examples: list[Example], recipe: Recipe
@@ -237,7 +241,7 @@ class TrainedModel:
         """The data of each epoch: the same texts, or fresh ones where a task can make them."""
         if task.truth:
             return lambda epoch: labelled(
-                backend.tokens, generate(task, len(examples), FRESH_SEEDS * recipe.seed + 1 + epoch), recipe.max_tokens
+                backend.tokens, generate(task, len(examples), _FRESH_SEEDS * recipe.seed + 1 + epoch), recipe.max_tokens
             )
         longest = 10**6 if recipe.window else max(recipe.max_tokens, recipe.long_tokens if recipe.long_share else 0)
         data = labelled(backend.tokens, examples, longest)
@@ -252,12 +256,12 @@ class TrainedModel:
         return {"accuracy": accuracy, "loss": loss, "texts": len(examples), "source": task.source.name}
 
 
-def within(recipe: Recipe, backend: TorchBackend) -> Recipe:
+def _clipped(recipe: Recipe, backend: TorchBackend) -> Recipe:
     """The recipe with its lengths cut to what the model takes between its special tokens."""
     if backend.max_length is None:
         return recipe
-    room = backend.max_length - len(backend.tokens.prefix) - len(backend.tokens.suffix)
-    return replace(recipe, max_tokens=min(room, recipe.max_tokens), long_tokens=min(room, recipe.long_tokens))
+    longest = backend.max_length - len(backend.tokens.prefix) - len(backend.tokens.suffix)
+    return replace(recipe, max_tokens=min(longest, recipe.max_tokens), long_tokens=min(longest, recipe.long_tokens))
 
 
 def synthetic_words(task: TaskData) -> list[str]:
@@ -266,7 +270,7 @@ def synthetic_words(task: TaskData) -> list[str]:
 
 
 def generate(task: TaskData, count: int, seed: int) -> Sequence[Example]:
-    """Fresh labelled texts of a generated task, of the same law as the loaded one."""
+    """Fresh labelled texts of a generated task, from the same distribution as the loaded ones."""
     entry = registry.tasks.get(task.task)
     sized = "vocabulary" in inspect.signature(entry.factory).parameters
     law = entry.build({"vocabulary": len(synthetic_words(task))} if sized else {})
@@ -285,7 +289,7 @@ def trainings(name: str, task_name: str | None = None) -> Iterator[dict[str, Any
 
 
 @contextmanager
-def fresh_directory(target: Path) -> Iterator[Path]:
+def _fresh_directory(target: Path) -> Iterator[Path]:
     """A new directory that appears under its name only when the block ends well."""
     fresh = target.with_name(f"{target.name}.new-{os.getpid()}")
     shutil.rmtree(fresh, ignore_errors=True)

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
 @model("openai", version=1, family="black box", argument="model")
 class OpenAI:
-    """`openai:MODEL`: a chat model behind --base-url, by the log-probabilities of its label words."""
+    """`openai:MODEL`: a chat model behind --base-url, by the log-probabilities of its label words.
+
+    Answers are cached; it has neither gradients nor attentions.
+
+    Args:
+        model: the endpoint's name of the model.
+        concurrency: how many requests may be under way at once.
+        timeout: of one request, in seconds.
+        attempts: how often a request is tried.
+    """
 
     def __init__(self, model: str = "", concurrency: int = 8, timeout: float = 60.0, attempts: int = 6) -> None:
         self.model = model

@@ -15,13 +15,19 @@ from slalom_bench.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint's directory, or its hub id at a pinned revision."""
+    """A checkpoint's directory, or its hub id at a pinned revision.
+
+    Args:
+        source: the directory or hub id.
+        revision: the commit on the hub.
+    """
 
     source: str
     revision: str | None = None
 
     @property
     def local(self) -> bool:
+        """Whether it is a directory here."""
         return Path(self.source).is_dir()
 
     def identity(self) -> str:
@@ -48,16 +54,17 @@ class Checkpoint:
 
     def problem(self) -> str:
         """Empty if it can be loaded, else why not; a hub that cannot be reached is noticed in seconds."""
-        return "" if self.local or self.in_cache() else hub_problem(self.source)
+        return "" if self.local or self.in_cache() else _hub_problem(self.source)
 
     def in_cache(self) -> bool:
+        """Whether the hub's cache has its configuration and weights."""
         from huggingface_hub import try_to_load_from_cache
 
-        found = [
+        files = [
             try_to_load_from_cache(self.source, name, revision=self.revision)
             for name in ("config.json", "model.safetensors")
         ]
-        return all(isinstance(path, str) for path in found)
+        return all(isinstance(path, str) for path in files)
 
 
 @functools.cache
@@ -65,7 +72,7 @@ def _hub_answers(endpoint: str, repository: str) -> str:
     return probe(repository, kind="models")
 
 
-def hub_problem(repository: str) -> str:
+def _hub_problem(repository: str) -> str:
     """Empty if the hub answers for that model. The hub is asked once a process, by the offline variable never."""
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         if os.environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE"):

@@ -20,11 +20,17 @@ if TYPE_CHECKING:
     from slalom_bench.backends.nets_classic import EnglishWords
     from slalom_bench.backends.torch_backend import TorchBackend
 
-DESCRIPTION, WEIGHTS = "classic.json", "weights.safetensors"
+_DESCRIPTION, _WEIGHTS = "classic.json", "weights.safetensors"
 
 
-class Classic(TrainedModel):
-    """A net over the most frequent words of the training texts; a subclass says which net and which backend."""
+class _Classic(TrainedModel):
+    """A net over the most frequent words of the training texts; a subclass says which net and which backend.
+
+    Args:
+        vocabulary: how many words.
+        epochs, learning_rate, batch_size, max_tokens: of the training, where not the model's defaults.
+        seed: of the training.
+    """
 
     cls = False
     max_length: int | None = None
@@ -55,38 +61,44 @@ class Classic(TrainedModel):
         raise InvalidInput(f"model {self.name} does not say which net it is")
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
+        """The net as the handle sees it."""
         raise InvalidInput(f"model {self.name} does not say which backend it has")
 
     def prepare(self, module: nn.Module, tokens: EnglishWords, texts: list[str]) -> None:
         """What a new net reads off the training texts."""
 
     def default_recipe(self, task: str, synthetic: bool) -> Recipe:
+        """The papers' hyper-parameters."""
         return self.recipe_defaults
 
     def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
-        return {"vocabulary": self.vocabulary, **self.sizes(outputs(task.class_names))}
+        """Vocabulary and sizes."""
+        return {"vocabulary": self.vocabulary, **self.sizes(_outputs(task.class_names))}
 
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> TorchBackend:
+        """An untrained net over the words of the texts."""
         from slalom_bench.backends.nets_classic import EnglishWords
 
         if self.vocabulary < 1:
             raise InvalidInput(f"model {self.name}: vocabulary must be at least 1, not {self.vocabulary}")
         tokens = EnglishWords(EnglishWords.vocabulary(texts, self.vocabulary), cls=self.cls)
-        module = self.net(len(tokens), self.sizes(outputs(task.class_names)))
+        module = self.net(len(tokens), self.sizes(_outputs(task.class_names)))
         self.prepare(module, tokens, texts)
         return self.backend(module.eval(), tokens, task.class_names)
 
     def save(self, backend: TorchBackend, directory: Path) -> None:
+        """Words, classes and sizes as JSON, the weights as safetensors."""
         from safetensors.torch import save_file
 
         words: Any = backend.tokens
         known = {"words": words.strings[1 + self.cls :], "class_names": backend.class_names}
-        known["sizes"] = self.sizes(outputs(backend.class_names))
-        (directory / DESCRIPTION).write_text(json.dumps(known), encoding="utf-8")
+        known["sizes"] = self.sizes(_outputs(backend.class_names))
+        (directory / _DESCRIPTION).write_text(json.dumps(known), encoding="utf-8")
         state = {name: tensor.detach().cpu().contiguous() for name, tensor in backend.module.state_dict().items()}
-        save_file(state, directory / WEIGHTS)
+        save_file(state, directory / _WEIGHTS)
 
     def open(self, directory: Path, task: TaskData, options: ModelOptions) -> TorchBackend:
+        """The net that `save` wrote."""
         import torch
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -96,11 +108,11 @@ class Classic(TrainedModel):
         from slalom_bench.backends.torch_backend import pick_device
 
         try:
-            known = json.loads((directory / DESCRIPTION).read_text(encoding="utf-8"))
+            known = json.loads((directory / _DESCRIPTION).read_text(encoding="utf-8"))
             tokens = EnglishWords(known["words"], cls=self.cls)
             with torch.random.fork_rng(devices=[]):
                 module = self.net(len(tokens), known["sizes"])
-            module.load_state_dict(load_file(directory / WEIGHTS))
+            module.load_state_dict(load_file(directory / _WEIGHTS))
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise InvalidInput(
                 f"the {self.name} in {directory.name} cannot be read ({type(error).__name__}: {str(error)[:100]}); "
@@ -110,14 +122,26 @@ class Classic(TrainedModel):
         return self.backend(module.eval(), tokens, tuple(known["class_names"]))
 
 
-def outputs(class_names: tuple[str, ...]) -> int:
+def _outputs(class_names: tuple[str, ...]) -> int:
     """One logit for two classes, else one a class."""
     return 1 if len(class_names) == 2 else len(class_names)
 
 
 @model("attention-classifier", version=1, family="attention")
-class AttentionClassifier(Classic):
-    """Attention alone over 256 positions, one layer (theorems 4.1 and 5.1) or six (Lopardo et al. 2024)."""
+class AttentionClassifier(_Classic):
+    """Attention alone over 256 positions, one layer (theorems 4.1 and 5.1) or six (Lopardo et al. 2024).
+
+    The output is the mean over heads of a linear head of the attention at [CLS]; no biases, sinusoidal positions.
+
+    Args:
+        layers: 1 or more.
+        vocabulary: how many words.
+        epochs, learning_rate, batch_size, max_tokens: of the training, where not the paper's.
+        seed: of the training.
+
+    Reference:
+        Lopardo, Precioso and Garreau 2024, Attention Meets Post-hoc Interpretability, ICML, section 2.
+    """
 
     name = "attention-classifier"
     cls = True
@@ -139,29 +163,42 @@ class AttentionClassifier(Classic):
         self.layers = layers
 
     def sizes(self, outputs: int) -> dict[str, Any]:
+        """What the net is built from beside its vocabulary."""
         if not isinstance(self.layers, int) or self.layers < 1:
             raise InvalidInput(f"model {self.name}: layers must be 1 or more, not {self.layers!r}")
         return {"outputs": outputs, "layers": self.layers}
 
     def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
+        """The untrained net."""
         from slalom_bench.backends.nets_classic import AttentionNet
 
         return AttentionNet(words, **sizes)
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
+        """The net as the handle sees it."""
         from slalom_bench.backends.nets_classic import AttentionNetBackend
 
         return AttentionNetBackend(module, tokens, name=self.name, class_names=class_names, max_length=256)
 
 
 @model("tfidf-mlp", version=1, family="perceptron")
-class TfidfMlp(Classic):
-    """A three-layer perceptron on the TF-IDF of a text's words: not a transformer (appendix F.5)."""
+class TfidfMlp(_Classic):
+    """A three-layer perceptron on the TF-IDF of a text's words: not a transformer (appendix F.5).
+
+    Args:
+        vocabulary: how many words.
+        epochs, learning_rate, batch_size, max_tokens: of the training, where not the defaults.
+        seed: of the training.
+
+    Reference:
+        Leemann et al. 2025, appendix F.5 and Table 12.
+    """
 
     name = "tfidf-mlp"
     recipe_defaults = Recipe(epochs=4, learning_rate=1e-3, batch_size=64, max_tokens=1000)
 
     def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
+        """The untrained net."""
         import numpy as np
 
         from slalom_bench.backends.nets_classic import TfidfNet
@@ -169,6 +206,7 @@ class TfidfMlp(Classic):
         return TfidfNet(np.ones(words), **sizes)
 
     def prepare(self, module: nn.Module, tokens: EnglishWords, texts: list[str]) -> None:
+        """The inverse document frequencies of the training texts."""
         import torch
 
         from slalom_bench.backends.nets_classic import inverse_document_frequencies
@@ -177,14 +215,26 @@ class TfidfMlp(Classic):
         module.get_buffer("idf").copy_(torch.from_numpy(idf))
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
+        """The net as the handle sees it."""
         from slalom_bench.backends.nets_classic import TfidfBackend
 
         return TfidfBackend(module, tokens, name=self.name, class_names=class_names, max_length=None)
 
 
 @model("fc", version=1, family="perceptron")
-class FullyConnected(Classic):
-    """Two fully connected layers over 32 position slots: what learns the linear synthetic task (figure 3)."""
+class FullyConnected(_Classic):
+    """Two fully connected layers over 32 positions: what learns the linear synthetic task (figure 3).
+
+    For generated tasks only: longer texts are refused.
+
+    Args:
+        hidden: the width of the hidden layer.
+        epochs, learning_rate, batch_size, max_tokens: of the training, where not the defaults.
+        seed: of the training.
+
+    Reference:
+        Leemann et al. 2025, Fig. 3.
+    """
 
     name = "fc"
     recipe_defaults = Recipe(epochs=20, learning_rate=1e-3, batch_size=20, max_tokens=32)
@@ -202,19 +252,23 @@ class FullyConnected(Classic):
         self.hidden = hidden
 
     def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
+        """Vocabulary and sizes."""
         if not task.truth:
             raise Unsupported(f"model fc reads 32 words at most, not the texts of {task.task}; use tfidf-mlp")
         return super().start(task, options)
 
     def sizes(self, outputs: int) -> dict[str, Any]:
+        """What the net is built from beside its vocabulary."""
         return {"outputs": outputs, "hidden": self.hidden}
 
     def net(self, words: int, sizes: Mapping[str, Any]) -> nn.Module:
+        """The untrained net."""
         from slalom_bench.backends.nets_classic import SlotNet
 
         return SlotNet(words, **sizes)
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
+        """The net as the handle sees it."""
         from slalom_bench.backends.nets_classic import SlotBackend
 
         return SlotBackend(module, tokens, name=self.name, class_names=class_names, max_length=32)
@@ -222,7 +276,7 @@ class FullyConnected(Classic):
     def training_data(
         self, task: TaskData, backend: TorchBackend, examples: list[Example], recipe: Recipe
     ) -> Callable[[int], Labelled]:
-        """Fresh texts every epoch, as in the paper; the law is the task's."""
+        """Fresh texts every epoch, as in the paper, from the task's distribution."""
 
         def epoch_data(epoch: int) -> Labelled:
             fresh = generate(task, len(examples), 1000 * (recipe.seed + 1) + epoch)

@@ -76,7 +76,14 @@ def _settled(vocabulary: Iterable[str], specials: list[str]) -> dict[str, int]:
 
 
 class Mini(Checkpointed):
-    """The shipped weights, or with `weights=trained` a training on the task's own texts."""
+    """The shipped weights, or with `weights=trained` a training on the task's own texts.
+
+    Args:
+        weights: `shipped`, or `trained` for a training of the user's.
+        layers: how many; others than 2 need `weights=trained`.
+        epochs, learning_rate, batch_size, max_tokens: of a training, where not the defaults.
+        seed: of a training.
+    """
 
     architecture = ""
     ships_weights = True
@@ -111,6 +118,7 @@ class Mini(Checkpointed):
 
     @property
     def directory(self) -> Path:
+        """Where the shipped weights are."""
         return Path(__file__).parent / "mini" / self.name
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
@@ -145,6 +153,7 @@ class Mini(Checkpointed):
             raise InvalidInput(f"model {self.name}: {', '.join(changed)} need weights=trained")
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        """Whether the weights are here, and what having them would take."""
         if self.weights == "trained":
             return super().availability(task_name, options)
         if not (self.directory / "model.safetensors").is_file():
@@ -152,6 +161,7 @@ class Mini(Checkpointed):
         return Availability("shipped", "trained on 20,000 IMDB reviews")
 
     def default_recipe(self, task: str, synthetic: bool) -> Recipe:
+        """The recipe of the shipped weights."""
         return self.recipe_defaults
 
     def training_examples(self, task: TaskData) -> list[Example]:
@@ -159,9 +169,11 @@ class Mini(Checkpointed):
         return [example for example in task.train if task.task != "imdb" or not is_held_out(example.text)]
 
     def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
+        """Architecture and sizes."""
         return {"architecture": self.architecture, "layers": self.layers, "width": WIDTH, "vocabulary": VOCABULARY}
 
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
+        """An untrained classifier with a tokenizer of the texts."""
         from slalom_bench.backends.architectures import architecture_named
         from slalom_bench.backends.architectures.base import Size
         from slalom_bench.backends.torch_backend import HFBackend

@@ -30,7 +30,7 @@ def _training(task_name: str | None) -> Mapping[str, int]:
 
 
 def _generated(task_name: str | None) -> bool:
-    """Whether a task's texts are drawn from a known law."""
+    """Whether a task's texts are generated, so that any number of fresh ones can be had."""
     entry = registry.tasks.find(task_name or "")
     return entry is not None and entry.generated
 
@@ -39,11 +39,13 @@ class Checkpointed(TrainedModel):
     """Saved and opened as a transformers checkpoint."""
 
     def save(self, backend: TorchBackend, directory: Path) -> None:
+        """As a transformers checkpoint with its tokenizer."""
         from slalom_bench.backends.hf_files import save_backend
 
         save_backend(backend, directory)
 
     def open(self, directory: Path, task: TaskData, options: ModelOptions) -> HFBackend:
+        """The checkpoint that `save` wrote."""
         from slalom_bench.backends.hf_files import load_backend
 
         return load_backend(directory, self.name, options)
@@ -58,9 +60,13 @@ class Checkpointed(TrainedModel):
 class Pretrained(Checkpointed):
     """The first layers of a pretrained model with a new head, fine-tuned on a task.
 
-    `source`: a directory or hub id to start from; a directory with a fine-tuned classifier is used as it stands.
-    `texts`: how many training texts are used (the paper's 5,000; 0 for all). `width`: of the small randomly
-    initialised model that is trained instead on generated tasks.
+    Args:
+        source: a directory or hub id to start from; a directory with a fine-tuned classifier is used as it stands.
+        layers: how many are used; unless given, those of the papers for the task.
+        epochs, learning_rate, batch_size, max_tokens: of the training, where not the papers'.
+        seed: of the training.
+        texts: how many training texts are used (the paper's 5,000; 0 for all).
+        width: of the small randomly initialised model that is trained instead on generated tasks.
     """
 
     hub = Checkpoint("")
@@ -98,6 +104,7 @@ class Pretrained(Checkpointed):
         return self.hub
 
     def depth(self, task_name: str | None) -> int | None:
+        """How many layers are used; None for all."""
         if self.layers is not None or self.default_layers is None:
             return self.layers
         return _training(task_name).get("layers", self.default_layers)
@@ -115,9 +122,11 @@ class Pretrained(Checkpointed):
         )
 
     def training_examples(self, task: TaskData) -> list[Example]:
+        """The first `texts` training texts."""
         return list(task.train[: self.texts or None])
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        """A fine-tuned classifier where the checkpoint is one; else the model trained for the task."""
         checkpoint = self.checkpoint(options)
         if task.truth or not checkpoint.classifies():
             return super().load(task, options)
@@ -144,6 +153,7 @@ class Pretrained(Checkpointed):
         return checkpoint_outline(checkpoint.source, options, checkpoint.revision)
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        """Whether the weights are here, and what having them would take."""
         trained = super().availability(task_name, options)
         if trained.ready or _generated(task_name):
             return trained
@@ -157,10 +167,12 @@ class Pretrained(Checkpointed):
         return Availability("download", f"{checkpoint.source} from the hub, then train {trained.detail}")
 
     def cost(self, task_name: str | None) -> str:
+        """What a training takes, in words."""
         recipe = self.recipe(task_name or "", _generated(task_name))
         return f"{recipe.epochs} epochs over {self.texts or 'all'} texts of at most {recipe.max_tokens} tokens"
 
     def start(self, task: TaskData, options: ModelOptions) -> Mapping[str, Any]:
+        """The checkpoint and its depth, or the small model's architecture, sizes and words."""
         layers = self.depth(task.task)
         if task.truth:
             return {
@@ -172,6 +184,7 @@ class Pretrained(Checkpointed):
         return {"checkpoint": self.checkpoint(options).identity(), "layers": layers}
 
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
+        """The pretrained model cut to its depth, or a small random one for a generated task."""
         return self._small(task) if task.truth else self._cut(task, options)
 
     def _available(self, options: ModelOptions) -> Checkpoint:
@@ -265,7 +278,12 @@ class Mamba(Pretrained):
 
 @model("hf", version=1, family="checkpoint", argument="checkpoint")
 class AnyCheckpoint:
-    """`hf:DIR_OR_ID`: any sequence classification checkpoint in safetensors, of two or more classes or one logit."""
+    """`hf:DIR_OR_ID`: any sequence classification checkpoint in safetensors, of two or more classes or one logit.
+
+    Args:
+        checkpoint: a directory or hub id; `hf:DIR_OR_ID` sets it.
+        revision: the commit on the hub.
+    """
 
     def __init__(self, checkpoint: str | None = None, revision: str | None = None) -> None:
         self.checkpoint = checkpoint
@@ -296,6 +314,7 @@ class AnyCheckpoint:
         return wanted
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        """Whether the weights are here, and what having them would take."""
         if self.checkpoint is None:
             return Availability("directory", "any you name: hf:DIRECTORY or hf:HUB_ID")
         wanted = Checkpoint(self.checkpoint, self.revision)

@@ -1,4 +1,4 @@
-"""Models that are a generated task's own law: no training, the answers are exact."""
+"""Models that are a generated task's true log-odds in closed form: no training, the answers are exact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from slalom_bench.handle.backend import Backend
 
 
-class Law:
+class _TrueModel:
     """The true log-odds of a generated task, as a classifier."""
 
     name = ""
@@ -21,22 +21,29 @@ class Law:
     task = ""
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
+        """Built in, for its own task."""
         if task_name in (None, self.task):
-            return Availability("built-in", f"the law of {self.task}")
+            return Availability("built-in", f"the true log-odds of {self.task}")
         return Availability("unavailable", f"only for {self.task}")
 
     def require(self, task: TaskData) -> None:
+        """Refuse a task with another truth."""
         if task.truth.get("kind") != self.kind:
-            raise Unsupported(f"model {self.name} is the law of {self.task}, which {task.task} does not follow")
+            raise Unsupported(f"model {self.name} gives the true log-odds of {self.task}, not of {task.task}")
 
 
 @model("bag-of-words", version=1, family="closed form")
-class BagOfWords(Law):
-    """The sum of the word weights of synthetic-linear: what no transformer represents (proposition 4.1)."""
+class BagOfWords(_TrueModel):
+    """The sum of the word weights of synthetic-linear: what no transformer represents (proposition 4.1).
+
+    Reference:
+        Leemann et al. 2025, proposition 4.1 and appendix E.1.
+    """
 
     name, kind, task = "bag-of-words", "linear", "synthetic-linear"
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        """The model with the task's parameters."""
         from slalom_bench.backends.closed_forms import bag_of_words
 
         self.require(task)
@@ -44,12 +51,17 @@ class BagOfWords(Law):
 
 
 @model("slalom-transformer", version=1, family="closed form")
-class SlalomTransformer(Law):
-    """The transformer that is a SLALOM with synthetic-slalom's values and importances (proposition 5.1)."""
+class SlalomTransformer(_TrueModel):
+    """The transformer that is a SLALOM with synthetic-slalom's values and importances (proposition 5.1).
+
+    Reference:
+        Leemann et al. 2025, proposition 5.1 (key and query exchanged) and appendix E.2.
+    """
 
     name, kind, task = "slalom-transformer", "slalom", "synthetic-slalom"
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        """The model with the task's parameters."""
         from slalom_bench.backends.closed_forms import slalom_transformer
 
         self.require(task)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 VERSION = 1
 """Part of every cache key: goes up when the loop below would give other weights."""
-LINE_EVERY = 20.0
+_LINE_EVERY = 20.0
 """Seconds between progress lines where there is no terminal."""
-ESTIMATE_AFTER = 20
+_ESTIMATE_AFTER = 20
 """Batches after which the whole time is estimated."""
 
 
@@ -104,7 +104,8 @@ def split_validation(examples: Sequence[Example], share: float) -> tuple[list[Ex
     return parts
 
 
-def whole(tokens: Tokens, sequence: Ints) -> Ints:
+def with_special_tokens(tokens: Tokens, sequence: Ints) -> Ints:
+    """A content sequence between the special tokens of the template."""
     return np.concatenate([np.asarray(tokens.prefix, np.int64), sequence, np.asarray(tokens.suffix, np.int64)])
 
 
@@ -148,7 +149,9 @@ def batch_loss(backend: TorchBackend, sequences: Sequence[Ints], labels: Ints, p
 
     from slalom_bench.backends.torch_backend import pad_batch, two_columns
 
-    padded, mask = pad_batch([whole(backend.tokens, sequence) for sequence in sequences], backend.tokens.pad_id)
+    padded, mask = pad_batch(
+        [with_special_tokens(backend.tokens, sequence) for sequence in sequences], backend.tokens.pad_id
+    )
     device = next(backend.module.parameters()).device
     ids, attended = torch.from_numpy(padded).to(device), torch.from_numpy(mask).to(device)
     target = torch.from_numpy(labels).to(device)
@@ -174,7 +177,7 @@ def evaluate(backend: TorchBackend, data: Labelled, batch_tokens: int = 16384) -
     from slalom_bench.handle.packing import pack
 
     order = np.argsort([-len(sequence) for sequence in data.sequences], kind="stable")
-    sequences = [whole(backend.tokens, data.sequences[i]) for i in order]
+    sequences = [with_special_tokens(backend.tokens, data.sequences[i]) for i in order]
     logits = np.concatenate(
         [backend.logits(sequences[part]) for part in pack([len(s) for s in sequences], batch_tokens)]
     ).astype(np.float64)
@@ -205,6 +208,15 @@ def fit(
     log-odds, so that accuracy says little) the lowest validation loss. `train(epoch)` gives an epoch's data (always
     the same, or fresh). `state` holds the last finished epoch: a killed training continues from it with the very
     result of an undisturbed one.
+
+    Args:
+        backend: whose module is trained.
+        train: the data of an epoch.
+        validation: the data that choose the best epoch.
+        recipe: hyper-parameters.
+        state: a directory for the state between epochs.
+        say: takes lines of progress.
+        by_loss: whether the best epoch is that of the lowest validation loss.
     """
     import torch
 
@@ -242,13 +254,14 @@ def fit(
 def progress(title: str, total: int, say: Say) -> Iterator[Callable[[float], None]]:
     """A function to call with the loss after each batch: moves a bar on a terminal, elsewhere says a line at times."""
     if say is silent or not sys.stderr.isatty():
-        done, told = 0, time.perf_counter()
+        done, last = 0, time.perf_counter()
 
         def line(loss: float) -> None:
-            nonlocal done, told
+            """Say a line where the last one is a while ago."""
+            nonlocal done, last
             done += 1
-            if time.perf_counter() - told > LINE_EVERY:
-                told = time.perf_counter()
+            if time.perf_counter() - last > _LINE_EVERY:
+                last = time.perf_counter()
                 say(f"{title}: batch {done}/{total}, loss {loss:.4f}")
 
         yield line
@@ -290,8 +303,8 @@ def _epoch(
             optimizer.step()
             losses.append(loss.item())
             advance(float(np.mean(losses[-50:])))
-            if i + 1 == ESTIMATE_AFTER and epoch == 0 and per_epoch > 2 * ESTIMATE_AFTER:
-                minutes = (time.perf_counter() - start) / ESTIMATE_AFTER * steps / 60
-                say(f"about {minutes:.1f} minutes in all, going by the first {ESTIMATE_AFTER} batches")
+            if i + 1 == _ESTIMATE_AFTER and epoch == 0 and per_epoch > 2 * _ESTIMATE_AFTER:
+                minutes = (time.perf_counter() - start) / _ESTIMATE_AFTER * steps / 60
+                say(f"about {minutes:.1f} minutes in all, going by the first {_ESTIMATE_AFTER} batches")
     module.eval()
     return {"train_loss": float(np.mean(losses)), "seconds": time.perf_counter() - start}

@@ -22,14 +22,16 @@ class TrainingReport:
 
     @property
     def best(self) -> dict[str, float]:
+        """The row of the best epoch."""
         return self.history[self.best_epoch]
 
     @property
     def seconds(self) -> float:
+        """Of all epochs."""
         return sum(row["seconds"] for row in self.history)
 
 
-def write_weights(module: torch.nn.Module, path: Path) -> None:
+def _write_weights(module: torch.nn.Module, path: Path) -> None:
     """The weights as safetensors."""
     from safetensors.torch import save_file
 
@@ -37,7 +39,7 @@ def write_weights(module: torch.nn.Module, path: Path) -> None:
 
 
 def read_weights(module: torch.nn.Module, path: Path) -> None:
-    """The weights of `write_weights` into a module of the same shape."""
+    """The weights of `save` into a module of the same shape."""
     from safetensors.torch import load_file
 
     module.load_state_dict(load_file(path))
@@ -50,7 +52,7 @@ def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Trai
     fresh = state.with_name(state.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
-    write_weights(module, fresh / "weights.safetensors")
+    _write_weights(module, fresh / "weights.safetensors")
     tensors = {
         f"{i}.{key}": tensor.cpu().contiguous()
         for i, entry in optimizer.state_dict()["state"].items()

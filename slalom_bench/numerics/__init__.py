@@ -1,1 +1,1 @@
-"""The mathematics: fits, Shapley values, relevance propagation, statistics. Arrays in, arrays out."""
+"""The mathematics: masks, design matrices, fits, Shapley values, correlations. Arrays in, arrays out."""

@@ -1,4 +1,4 @@
-"""Agreement between explainers on the same samples, and of one explainer with itself across seeds."""
+"""Correlations of two score vectors: linear, of ranks, and the overlap of their highest positions."""
 
 from __future__ import annotations
 
@@ -9,22 +9,34 @@ from slalom_bench.core.types import Floats
 
 
 def pearson(x: Floats, y: Floats) -> float:
-    """Linear correlation; `undefined.correlation` says when there is none."""
+    """Linear correlation; `undefined.correlation` says when there is none.
+
+    >>> round(pearson(np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])), 6)
+    1.0
+    """
     x, y = x - x.mean(), y - y.mean()
     return float(np.clip((x / np.linalg.norm(x)) @ (y / np.linalg.norm(y)), -1.0, 1.0))
 
 
 def spearman(x: Floats, y: Floats) -> float:
-    """Pearson correlation of average ranks."""
+    """Pearson correlation of average ranks.
+
+    >>> round(spearman(np.array([1.0, 2.0, 9.0]), np.array([-1.0, -2.0, -3.0])), 6)
+    -1.0
+    """
     return pearson(ranks(x), ranks(y))
 
 
 def ranks(x: Floats) -> Floats:
-    """From 1 up, ties sharing their mean; by hand, for importing scipy.stats takes longer than all ranks of a run."""
+    """Rising ranks from 1, ties sharing their mean; by hand, for importing scipy.stats takes longer than a run's ranks.
+
+    >>> ranks(np.array([3.0, 1.0, 3.0]))
+    array([2.5, 1. , 2.5])
+    """
     _, which, count = np.unique(x, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[which]
 
 
 def top_overlap(x: Floats, y: Floats, k: int) -> float:
     """Share of the k highest positions that both have."""
-    return float(((undefined.places(x) < k) & (undefined.places(y) < k)).sum() / k)
+    return float(((undefined.descending_ranks(x) < k) & (undefined.descending_ranks(y) < k)).sum() / k)

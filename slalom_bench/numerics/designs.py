@@ -1,4 +1,4 @@
-"""Which tokens a set of sequences holds, kept so that the normal equations of a SLALOM fit cost little.
+"""The design matrix of a SLALOM fit: the token counts of its sequences, stored so that normal equations cost little.
 
 A sequence is either short (SLALOM-eff) or the whole sample but for a few deletions (SLALOM-fidel). Both are a constant
 row plus a few entries, so that products with the matrix of token counts (m x U) take a few operations per sequence, and
@@ -13,14 +13,24 @@ from numpy.typing import ArrayLike
 from slalom_bench.core.types import Bools, Floats, Ints
 from slalom_bench.errors import InvalidInput
 
-DENSE = 4_000_000
-"""More pairs of entries in one sequence than this, over all sequences, and dense algebra is cheaper."""
+DENSE_PAIRS = 4_000_000
+"""More pairs of entries of one sequence than this, over all sequences, and dense algebra is cheaper."""
 
 
 class Design:
     """Token counts: `base` (U) in every sequence, plus `count` of token `column` in sequence `row`, entry by entry.
 
     Entries of one sequence stand together; several may name the same token.
+
+    Args:
+        row: the sequence of each entry, rising (e).
+        column: its token, 0 to U - 1 (e).
+        count: what it adds to the token's count, below 0 for a deletion (e).
+        base: the counts that all sequences have in common (U).
+        length: the number m of sequences.
+
+    >>> Design.of_deletions(np.array([[True, False, True]]), np.array([0, 1, 0]), 2).dense()
+    array([[2., 0.]])
     """
 
     def __init__(self, row: Ints, column: Ints, count: Floats, base: Floats, length: int) -> None:
@@ -30,14 +40,14 @@ class Design:
         degree = np.bincount(row, minlength=length)
         each = degree[row]
         self._dense: Floats | None = None
-        if int(each.sum()) > DENSE:
+        if int(each.sum()) > DENSE_PAIRS:
             self._dense = self.dense()
             return
         left = np.repeat(np.arange(len(row)), each)
         within = np.arange(len(left)) - np.repeat(np.cumsum(each) - each, each)
         right = (np.cumsum(degree) - degree)[row[left]] + within
         self._pair_row = row[left]
-        self._pair_cell = column[left] * self.tokens + column[right]
+        self._pair_index = column[left] * self.tokens + column[right]
         self._pair_count = count[left] * count[right]
 
     @classmethod
@@ -74,8 +84,8 @@ class Design:
 
     def dense(self) -> Floats:
         """The matrix itself (m x U)."""
-        cells = _sums(self.row * self.tokens + self.column, self.count, self.length * self.tokens)
-        counts = cells.reshape(self.length, self.tokens)
+        entries = _sums(self.row * self.tokens + self.column, self.count, self.length * self.tokens)
+        counts = entries.reshape(self.length, self.tokens)
         return counts if self.base is None else counts + self.base
 
     def times(self, x: Floats) -> Floats:
@@ -93,7 +103,7 @@ class Design:
         if self._dense is not None:
             return self._dense.T @ (weights[:, None] * self._dense)
         u = self.tokens
-        out = _sums(self._pair_cell, self._pair_count * weights[self._pair_row], u * u).reshape(u, u)
+        out = _sums(self._pair_index, self._pair_count * weights[self._pair_row], u * u).reshape(u, u)
         if self.base is not None:
             cross = np.multiply.outer(_sums(self.column, self.count * weights[self.row], u), self.base)
             out += cross
@@ -101,13 +111,13 @@ class Design:
             out += np.multiply.outer(self.base * weights.sum(), self.base)
         return out
 
-    def spread_of_shares(self, weights: Floats) -> float:
-        """Summed over tokens, the variance of their share of a sequence: var(F) / var(v) for equal importances."""
+    def total_share_variance(self, weights: Floats) -> float:
+        """The variance over sequences of a token's share of them, summed over tokens: var(F) / var(v) at s = 0."""
         lengths = np.maximum(self.times(np.ones(self.tokens)), 1.0)
         squares = float(self.gram(weights / lengths**2).trace())
         return squares - float((self.adjoint(weights / lengths) ** 2).sum())
 
 
-def _sums(places: Ints, values: Floats, size: int) -> Floats:
-    """The sum of the values that fall on each place (of no values at all, numpy makes integers)."""
-    return np.bincount(places, values, size).astype(np.float64, copy=False)
+def _sums(index: Ints, values: Floats, size: int) -> Floats:
+    """The sum of the values at each index below `size` (of no values at all, numpy makes integers)."""
+    return np.bincount(index, values, size).astype(np.float64, copy=False)

@@ -19,28 +19,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GlobalSlalom:
-    """Parameters of every token id that the texts contain, in the order of `ids` (rising)."""
+    """A SLALOM over a vocabulary: parameters of every token id of the texts, in the order of `ids` (rising)."""
 
     ids: Ints
     fit: SlalomFit
 
     @property
     def value(self) -> Floats:
+        """v of each token id."""
         return self.fit.value
 
     @property
     def importance(self) -> Floats:
-        """Centred over the token ids."""
+        """s of each token id, centred over them."""
         return self.fit.importance
 
     def surrogate(self, sample: Sample) -> SlalomSurrogate:
         """The global parameters at a sample's positions."""
-        at = np.searchsorted(self.ids, sample.ids)
-        known = self.ids[np.minimum(at, len(self.ids) - 1)] == sample.ids
+        index = np.searchsorted(self.ids, sample.ids)
+        known = self.ids[np.minimum(index, len(self.ids) - 1)] == sample.ids
         if not known.all():
             unknown = sorted(set(sample.ids[~known].tolist()))
             raise InvalidInput(f"sample {sample.id}: token ids {unknown} were not fitted")
-        return SlalomSurrogate(self.value[at], self.importance[at])
+        return SlalomSurrogate(self.value[index], self.importance[index])
 
 
 def fit_global(
@@ -49,6 +50,12 @@ def fit_global(
     """Fit one SLALOM to `budget` queries; each keeps a random number (1 to all) of a random text's tokens, in order.
 
     Sequences of every length in the texts' own mixture: what tells values from importances is which tokens compete.
+
+    Args:
+        classifier: the handle of the model.
+        samples: texts in its tokens, at least one.
+        budget: how many queries to make, at least one.
+        rng: the generator.
     """
     from slalom_bench.numerics.fits import fit_slalom
 

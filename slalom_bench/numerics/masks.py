@@ -1,4 +1,4 @@
-"""Keep-masks to id sequences under a removal rule, vectorised; and the random deletions that all draw from."""
+"""Random keep-masks: which positions a sampled deletion leaves. Explainers and metrics all draw from here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ from slalom_bench.errors import InvalidInput
 
 
 def delete_counts(n: int, counts: NDArray[np.integer], rng: np.random.Generator) -> Bools:
-    """Keep-masks with counts[i] of n positions removed, uniformly at random without replacement."""
+    """Keep-masks with counts[i] of n positions removed, uniformly at random without replacement.
+
+    Args:
+        n: how many positions there are.
+        counts: how many of them each mask removes, 0 to n (m).
+        rng: the generator.
+
+    Returns:
+        Masks (m x n), True where a position is kept.
+
+    >>> delete_counts(5, np.array([0, 2, 5]), np.random.default_rng(0)).sum(axis=1).tolist()
+    [5, 3, 0]
+    """
     counts = np.asarray(counts)
     if len(counts) and (counts.min() < 0 or counts.max() > n):
         raise InvalidInput(f"cannot delete {counts.min()}..{counts.max()} of {n} positions")
@@ -19,32 +31,60 @@ def delete_counts(n: int, counts: NDArray[np.integer], rng: np.random.Generator)
     return draws >= ordered[np.arange(len(counts)), counts][:, None]
 
 
-def dealt(n: int, hands: int, size: int, rng: np.random.Generator) -> Ints:
-    """Hands of `size` distinct out of n things (hands x size), dealt from shuffled decks.
+def balanced_subsets(n: int, count: int, size: int, rng: np.random.Generator) -> Ints:
+    """Balanced sampling without replacement: `count` subsets of `size` distinct items out of n.
 
-    Each hand is a uniform draw; together they hold every thing about equally often, which independent draws do not.
+    Random permutations of the n items are cut into subsets. Each subset by itself is a uniform draw; together they hold
+    every item about equally often, which independent draws do not.
+
+    Args:
+        n: how many items there are.
+        count: how many subsets to draw.
+        size: how many items each holds, 1 to n.
+        rng: the generator.
+
+    Returns:
+        Item numbers 0 to n - 1 (count x size).
+
+    >>> drawn = balanced_subsets(6, 4, 3, np.random.default_rng(0))
+    >>> np.bincount(drawn.ravel()).tolist()
+    [2, 2, 2, 2, 2, 2]
     """
-    each = n // size
-    decks = rng.permuted(np.tile(np.arange(n), (-(-hands // each), 1)), axis=1)
-    return decks[:, : each * size].reshape(-1, size)[:hands]
+    per_permutation = n // size
+    permutations = rng.permuted(np.tile(np.arange(n), (-(-count // per_permutation), 1)), axis=1)
+    return permutations[:, : per_permutation * size].reshape(-1, size)[:count]
 
 
 def small_deletions(n: int, count: int, rng: np.random.Generator, largest: int = 5) -> tuple[Bools, Floats]:
     """Keep-masks for k ~ Uniform{0..largest} deleted positions (SLALOM-fidel's samples, Algorithm 2), and weights.
 
-    The law is Algorithm 2's with less chance in it: each k has its share of the `count` masks, positions are dealt, and
-    the full input, which a sixth of independent draws would repeat, comes first and once, weighted for the rest. At
-    least one position is kept. Explainers that draw from here with one seed fit the same masks.
+    The distribution is Algorithm 2's with less variance: k is stratified (each value has its share of the `count`
+    masks), positions are drawn balanced (`balanced_subsets`), and the full input, which a sixth of independent draws
+    would repeat, comes first and once, weighted for the rest. At least one position is kept. Explainers that draw from
+    here with one seed fit the same masks.
+
+    Args:
+        n: how many positions there are.
+        count: how many masks to draw.
+        rng: the generator.
+        largest: the most positions that are deleted at once.
+
+    Returns:
+        Masks (count x n; one where nothing can be deleted), and weights that sum to `count`.
+
+    >>> keep, weights = small_deletions(8, 11, np.random.default_rng(0))
+    >>> sorted((8 - keep.sum(axis=1)).tolist())
+    [0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
     """
     largest = min(largest, n - 1)
     if largest < 1 or count < 2:
         return np.ones((1, n), np.bool_), np.full(1, float(count))
-    shares = np.diff(np.round(np.linspace(0, count - 1, largest + 1))).astype(np.int64)
+    strata = np.diff(np.round(np.linspace(0, count - 1, largest + 1))).astype(np.int64)
     keep = np.ones((count, n), np.bool_)
     stop = 1
-    for k, share in enumerate(shares, start=1):
-        start, stop = stop, stop + int(share)
-        np.put_along_axis(keep[start:stop], dealt(n, int(share), k, rng), False, axis=1)
+    for k, masks in enumerate(strata, start=1):
+        start, stop = stop, stop + int(masks)
+        np.put_along_axis(keep[start:stop], balanced_subsets(n, int(masks), k, rng), False, axis=1)
     keep[1:] = keep[1:][rng.permutation(count - 1)]
     weights = np.full(count, count * largest / (largest + 1) / (count - 1))
     weights[0] = count / (largest + 1)

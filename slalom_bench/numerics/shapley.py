@@ -20,16 +20,28 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.surrogates.linear import LinearSurrogate
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 
-EXACT = 10
+_MAX_ENUMERATED = 10
 """Up to this many positions all 2^n subsets are enumerated."""
 
 
 def shapley_values(surrogate: Surrogate, rng: np.random.Generator | None = None, permutations: int = 128) -> Floats:
-    """One value per position, summing to F(full) - F(empty). Only surrogates of other kinds use the rng."""
+    """The Shapley value of each position in a surrogate; they sum to F(full) - F(empty).
+
+    Args:
+        surrogate: what is explained, over n positions.
+        rng: for permutation sampling; linear and SLALOM surrogates and those of few positions need none.
+        permutations: how many orders are sampled, each with its reverse.
+
+    Returns:
+        One value for each position (n).
+
+    >>> shapley_values(SlalomSurrogate([2.0, 0.0], [0.0, 0.0])).tolist()
+    [1.5, -0.5]
+    """
     n = len(surrogate)
     if isinstance(surrogate, LinearSurrogate):
         return surrogate.weights.copy()
-    if n <= EXACT:
+    if n <= _MAX_ENUMERATED:
         return _exact(surrogate)
     if type(surrogate) is SlalomSurrogate:  # kinds derived from it predict something else
         values = _slalom(surrogate)
@@ -37,11 +49,11 @@ def shapley_values(surrogate: Surrogate, rng: np.random.Generator | None = None,
         return values + (ends[0] - ends[1] - values.sum()) / n
     if rng is None:
         raise InvalidInput(f"a {surrogate.kind} surrogate over {n} positions is sampled: pass a generator")
-    half = rng.permuted(np.tile(np.arange(n), ((permutations + 1) // 2, 1)), axis=1)
-    order = np.concatenate([half, half[:, ::-1]])  # a permutation and its reverse: errors of opposite sign
+    orders = rng.permuted(np.tile(np.arange(n), ((permutations + 1) // 2, 1)), axis=1)
+    orders = np.concatenate([orders, orders[:, ::-1]])  # a permutation and its reverse: errors of opposite sign
     sizes = np.arange(n + 1)[:, None]
-    path = np.stack([_predict(surrogate, ranks < sizes) for ranks in order.argsort(axis=1)])
-    return np.bincount(order.ravel(), np.diff(path, axis=1).ravel(), minlength=n) / len(order)
+    paths = np.stack([_predict(surrogate, ranks < sizes) for ranks in orders.argsort(axis=1)])
+    return np.bincount(orders.ravel(), np.diff(paths, axis=1).ravel(), minlength=n) / len(orders)
 
 
 def _predict(surrogate: Surrogate, keep: Bools) -> Floats:
@@ -49,12 +61,13 @@ def _predict(surrogate: Surrogate, keep: Bools) -> Floats:
     if not isinstance(surrogate, SlalomSurrogate) or surrogate.anchor is not None:
         return surrogate.predict(keep)
     out = np.zeros(len(keep))
-    some = keep.any(axis=1)
-    out[some] = surrogate.predict(keep[some])
+    filled = keep.any(axis=1)
+    out[filled] = surrogate.predict(keep[filled])
     return out
 
 
 def _exact(surrogate: Surrogate) -> Floats:
+    """By enumeration of all 2^n subsets."""
     n = len(surrogate)
     subsets = np.arange(2**n)
     keep = (subsets[:, None] >> np.arange(n)) & 1 == 1
@@ -78,21 +91,21 @@ def _slalom(surrogate: SlalomSurrogate) -> Floats:
     anchor_value, anchor_importance = surrogate.anchor or (0.0, -np.inf)
     top = max(importance.max(), anchor_importance)
     w, w0 = np.exp(np.maximum(importance - top, -600.0)), np.exp(anchor_importance - top)
-    q, t, area = _nodes(len(surrogate), float(count @ w + w0), float(max(w.min(), w0)))
-    gone = np.expm1(-np.multiply.outer(t, w))[:, None]
-    weighted = t[:, None, None] * (gone + 1) * (w * value)
+    q, t, node_weight = _nodes(len(surrogate), float(count @ w + w0), float(max(w.min(), w0)))
+    decay = np.expm1(-np.multiply.outer(t, w))[:, None]  # exp(-t w) - 1
+    weighted = t[:, None, None] * (decay + 1) * (w * value)
     # the large arrays (t x q x tokens) in single precision: far finer than the grid, and twice as fast
-    a = q * gone.astype(np.float32)
+    a = q * decay.astype(np.float32)
     a += 1
-    room = np.log(a)
-    mass = area * np.exp((room @ count.astype(np.float32)).astype(np.float64) - (t * w0)[:, None])
+    log_a = np.log(a)
+    mass = node_weight * np.exp((log_a @ count.astype(np.float32)).astype(np.float64) - (t * w0)[:, None])
     inverse = np.reciprocal(a, out=a)
     others = (inverse @ (weighted * count).astype(np.float32).transpose(0, 2, 1))[..., 0] * q[:, 0]
     others = others + (t * w0 * anchor_value)[:, None]
     both = np.stack([mass, mass * others], axis=1).astype(np.float32)
-    plain, crowd = np.split(both @ inverse, 2, axis=1)
-    held = (both[:, :1] * q[:, 0]) @ np.multiply(inverse, inverse, out=room)
-    gain = weighted * plain + gone * (crowd - weighted * held)
+    zeroth, first = np.split(both @ inverse, 2, axis=1)
+    squared = (both[:, :1] * q[:, 0]) @ np.multiply(inverse, inverse, out=log_a)
+    gain = weighted * zeroth + decay * (first - weighted * squared)
     return gain.sum(axis=(0, 1))[of]
 
 

@@ -32,7 +32,7 @@ def agreement(a: Explanation, b: Explanation, *, top: int = TOP, magnitudes: boo
     x, y = sizes if magnitudes else (a.scores[a.primary], b.scores[b.primary])
     sign = 1.0 if magnitudes or a.target == b.target else -1.0
     reason = undefined.correlation(x, y)
-    return undefined.split(
+    return undefined.as_score(
         {
             "spearman": reason or sign * spearman(x, y),
             "pearson": reason or sign * pearson(x, y),

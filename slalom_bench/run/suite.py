@@ -1,4 +1,4 @@
-"""What a run is asked to do: references to registered things, and the suite that names them all."""
+"""The suite: everything that a run is asked to compute, validated; built in, from a TOML file, or made in Python."""
 
 from __future__ import annotations
 

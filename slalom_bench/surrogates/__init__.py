@@ -1,1 +1,1 @@
-"""Surrogates: what an explanation predicts the model to say of a part of the text. One file each."""
+"""Surrogates: what an explanation predicts the model's log-odds to be for a part of the text. One file each."""

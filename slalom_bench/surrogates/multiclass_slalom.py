@@ -16,9 +16,23 @@ from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 @surrogate("slalom-multiclass", version=1)
 class MulticlassSlalom(SlalomSurrogate):
-    """Centred logits l_c(S) = sum_S w_i v_ic / sum_S w_i with sum_c v_ic = 0; predicts the target's log-odds.
+    """A SLALOM for every class with one importance in common; predicts the target's log-odds.
 
-    `value` is the target's value against the mean of the others, v_c K / (K - 1); of two classes 2 v_1, the binary one.
+    Centred logits l_c(S) = sum_S w_i v_ic / sum_S w_i with w = exp(importance) and sum_c v_ic = 0, of which the
+    log-odds are l_target - logsumexp of the others. The attribute `value` is the target's value against the mean of
+    the others, v_c K / (K - 1); of two classes 2 v_1, the binary one. Undefined (refused) where nothing is kept.
+
+    Args:
+        values: v of each position for every class, rows summing to 0 (n x K).
+        importance: s of each position, up to a constant (n).
+        target: the class whose log-odds are predicted.
+
+    Reference:
+        Leemann et al. 2025, appendix C.1.
+
+    >>> surrogate = MulticlassSlalom([[-1.0, 1.0], [0.0, 0.0]], [0.0, 0.0], target=1)
+    >>> surrogate.predict([[True, False], [True, True]])
+    array([2., 1.])
     """
 
     kind = "slalom-multiclass"
@@ -34,19 +48,22 @@ class MulticlassSlalom(SlalomSurrogate):
         self.values, self.target = values, int(target)
 
     def logits(self, keep: np.ndarray) -> Floats:
-        """Centred logits (m x classes)."""
+        """Centred logits (m x classes) of keep-masks (m x n)."""
         return np.stack([SlalomSurrogate(v, self.importance).predict(keep) for v in self.values.T], axis=1)
 
     def predict(self, keep: np.ndarray) -> Floats:
+        """Log-odds of the target (m) for keep-masks (m x n), each with a kept position."""
         from scipy.special import logsumexp
 
         logits = self.logits(keep)
         return logits[:, self.target] - logsumexp(np.delete(logits, self.target, axis=1), axis=1)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
         importance = self.importance.tolist()
         return {"kind": self.kind, "values": self.values.tolist(), "importance": importance, "target": self.target}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MulticlassSlalom:
+        """The inverse of `to_dict`."""
         return cls(data["values"], data["importance"], data["target"])

@@ -15,7 +15,7 @@ import pytest
 
 from slalom_bench.data import sources as data
 from slalom_bench.data.loading import build_task, data_directory, load_task
-from slalom_bench.data.sources import Absent, Found, Source, first_present, hub_source
+from slalom_bench.data.sources import Absent, Source, SourceRows, first_present, hub_source
 from slalom_bench.errors import InvalidInput, UnknownName
 
 
@@ -108,7 +108,7 @@ def test_hub_rows_come_through_datasets_with_the_pinned_revision(monkeypatch: py
     monkeypatch.setattr(datasets, "load_dataset", load)
     found = hub_source("owner/name", ("train", "test"), "0123456789abcdef").read()
     rows = [{"text": "a", "label": 1}]
-    assert found == Found("owner/name@0123456789ab", {"train": rows, "test": rows})
+    assert found == SourceRows("owner/name@0123456789ab", {"train": rows, "test": rows})
     assert (asked["repository"], asked["revision"]) == ("owner/name", "0123456789abcdef")
 
 
@@ -131,9 +131,9 @@ def absent(reason: str) -> Source:
 
 
 def test_the_first_place_that_is_there_is_used() -> None:
-    there = Source("hub", "h", lambda: "", lambda: Found("h", {}))
-    last = Source("package", "p", lambda: "", lambda: Found("p", {}))
-    assert first_present("t", [absent("gone"), there, last], ()) == ("hub", Found("h", {}))
+    there = Source("hub", "h", lambda: "", lambda: SourceRows("h", {}))
+    last = Source("package", "p", lambda: "", lambda: SourceRows("p", {}))
+    assert first_present("t", [absent("gone"), there, last], ()) == ("hub", SourceRows("h", {}))
 
 
 def test_when_nothing_is_there_every_attempt_and_remedy_is_listed() -> None:

@@ -23,7 +23,7 @@ from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
 from slalom_bench.explainers.attnlrp import AttnLRP
 from slalom_bench.explainers.gradients import GradL2, IntegratedGradients
 from slalom_bench.explainers.kernel_shap import KernelShap
-from slalom_bench.explainers.lime import Lime, glued, lime_fit, lime_masks, string_features
+from slalom_bench.explainers.lime import Lime, lime_fit, lime_masks, remaining_texts, string_features
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.aopc import Insertion
 from slalom_bench.metrics.nb_spearman import NaiveBayesSpearman
@@ -297,7 +297,7 @@ def test_tokens_that_meet_after_a_cut_become_one():
     tokens = pieces()
     text, owner, feature = string_features(tokens, encode(tokens, Example("a", "playinggo"), None))
     assert (text, owner.tolist(), feature.tolist()) == ("playinggo", [0, 0, 0, 0, 1, 1, 1, 2, 2], [0, 1, 2])
-    (left,) = glued(text, owner, (np.arange(3) != 1)[None])
+    (left,) = remaining_texts(text, owner, (np.arange(3) != 1)[None])
     assert tokens.encode(left)[0].tolist() == [10]
     truncated = encode(tokens, Example("a", "playinggo"), 2)
     assert string_features(tokens, truncated)[0] == "playing"
@@ -322,7 +322,7 @@ def test_strings_and_cuts_are_those_of_the_lime_package(architecture):
     assert feature.tolist() == order
     assert feature.max() + 1 == theirs.num_words() < len(words)
     present = lime_masks(theirs.num_words(), 50, True, np.random.default_rng(0))
-    assert glued(text, owner, present) == [theirs.inverse_removing(np.flatnonzero(~row)) for row in present]
+    assert remaining_texts(text, owner, present) == [theirs.inverse_removing(np.flatnonzero(~row)) for row in present]
 
 
 def test_a_character_of_many_tokens_goes_as_a_whole():
@@ -332,7 +332,7 @@ def test_a_character_of_many_tokens_goes_as_a_whole():
     _, owner, feature = string_features(tokens, Sample("a", ids, text=text, offsets=offsets))
     snowman = owner[text.index("\N{SNOWMAN}")]
     assert (feature == snowman).sum() > 1
-    left = glued(text, owner, np.arange(feature.max() + 1)[None] != snowman)[0]
+    left = remaining_texts(text, owner, np.arange(feature.max() + 1)[None] != snowman)[0]
     assert left.split() == ["good", "film"]
 
 

@@ -19,13 +19,13 @@ from slalom_bench.explainers.slalom import (
     SlalomEff,
     SlalomExact,
     SlalomFidel,
-    differences,
-    features,
+    importance_differences,
     short_sequences,
     slalom_scores,
 )
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.designs import Design
+from slalom_bench.numerics.features import tied_features
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 WORDS = [f"w{i}" for i in range(14)]
@@ -110,7 +110,7 @@ def test_gradient_is_the_derivative_at_the_full_input_with_an_anchor() -> None:
 
 def test_exact_needs_2u_minus_1_queries_and_says_so(handle: Classifier) -> None:
     sample = repeated_sample(handle)
-    with pytest.raises(InvalidInput, match="at least 27 are needed"):
+    with pytest.raises(InvalidInput, match="at least 27 queries"):
         SlalomExact().explain(handle, sample, 26, np.random.default_rng(0))
     with handle.work(1000) as cost:
         SlalomExact().explain(handle, sample, 1000, np.random.default_rng(0))
@@ -120,7 +120,7 @@ def test_exact_needs_2u_minus_1_queries_and_says_so(handle: Classifier) -> None:
 def test_exact_difference_has_the_corrected_sign_and_reports_what_leaves_the_unit_interval() -> None:
     # g = (F(pair) - F(ref)) / (F(tau) - F(ref)) = 0.8, -0.25, 1.25, undefined, 0.5
     own, reference = np.array([1.0, 2.0, 2.0, 0.0, 4.0]), np.zeros(5)
-    d, outside = differences(np.array([0.8, -0.5, 2.5, 0.3, 2.0]), own, reference)
+    d, outside = importance_differences(np.array([0.8, -0.5, 2.5, 0.3, 2.0]), own, reference)
     np.testing.assert_allclose(d, [np.log(4.0), 0.0, np.log(4.0), 0.0, 0.0], atol=1e-12)
     assert outside.tolist() == [False, True, True, True, False]
 
@@ -173,7 +173,7 @@ def test_positions_of_one_token_share_scores_only_when_tied(edge_handles: dict[s
     assert tied.scores["value"][0] == tied.scores["value"][2]
     assert free.scores["value"][0] != free.scores["value"][2]
     assert free.diagnostics["mse"] < tied.diagnostics["mse"]
-    with pytest.raises(InvalidInput, match="tie must be token or position, not 'word'"):
+    with pytest.raises(InvalidInput, match="unknown tie 'word'; one of position, token"):
         SlalomFidel(tie="word").explain(edge_handles["bert"], sample, 30, np.random.default_rng(0))
 
 
@@ -187,22 +187,22 @@ def test_same_seed_same_result(edge_handles: dict[str, Classifier]) -> None:
 
 
 def test_enough_queries_ask_every_sequence_in_both_orders() -> None:
-    parts = features(Sample("s", np.arange(5, 25)), "token")
-    few = short_sequences(parts, 7 * len(parts) - 1, 2, np.random.default_rng(0))
+    features = tied_features(Sample("s", np.arange(5, 25)), "token")
+    few = short_sequences(features, 7 * len(features) - 1, 2, np.random.default_rng(0))
     assert (few.orders, len(few.sequences), few.design.length) == (1, 139, 139)
-    asked = short_sequences(parts, 7 * len(parts) + 1, 2, np.random.default_rng(0))
+    asked = short_sequences(features, 7 * len(features) + 1, 2, np.random.default_rng(0))
     assert (asked.orders, len(asked.sequences), asked.design.length) == (2, 140, 70)
     for there, back, row in zip(asked.sequences[:70], asked.sequences[70:], asked.design.dense(), strict=True):
         assert there.tolist() == back[::-1].tolist()
-        assert row.tolist() == [(there == token).sum() for token in parts.ids]
-    assert short_sequences(parts, 200, 1, np.random.default_rng(0)).orders == 1
+        assert row.tolist() == [(there == token).sum() for token in features.ids]
+    assert short_sequences(features, 200, 1, np.random.default_rng(0)).orders == 1
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
 def test_no_short_sequence_is_asked_twice_and_all_weigh_as_the_law_has_them(length: int) -> None:
     """With queries enough for all, each multiset weighs as many of them as it has orderings among all sequences."""
-    parts = features(Sample("s", np.arange(3, 7)), "token")
-    asked = short_sequences(parts, 4000, length, np.random.default_rng(1))
+    features = tied_features(Sample("s", np.arange(3, 7)), "token")
+    asked = short_sequences(features, 4000, length, np.random.default_rng(1))
     rows = [tuple(row) for row in asked.design.dense().astype(int)]
     every = Counter(tuple(Counter(word)[i] for i in range(4)) for word in product(range(4), repeat=length))
     assert sorted(rows) == sorted(every)
@@ -212,8 +212,8 @@ def test_no_short_sequence_is_asked_twice_and_all_weigh_as_the_law_has_them(leng
 
 
 def test_few_short_sequences_weigh_about_alike() -> None:
-    parts = features(Sample("s", np.arange(200)), "token")
-    asked = short_sequences(parts, 300, 2, np.random.default_rng(1))
+    features = tied_features(Sample("s", np.arange(200)), "token")
+    asked = short_sequences(features, 300, 2, np.random.default_rng(1))
     assert len({tuple(sorted(row)) for row in asked.sequences.tolist()}) == len(asked.sequences) == 300
     np.testing.assert_allclose(asked.weights, 1.0, rtol=0.01)
 

@@ -116,5 +116,5 @@ def test_bad_parameters_are_named(handles: dict[str, Classifier]) -> None:
     sample = Sample("s", np.arange(5, 15))
     with pytest.raises(InvalidInput, match="largest 0"):
         SlalomAnchor(largest=0).explain(handles["bert"], sample, 100, np.random.default_rng(0))
-    with pytest.raises(InvalidInput, match="budget of 0"):
+    with pytest.raises(InvalidInput, match="at least 1 queries"):
         SlalomAnchor().explain(handles["bert"], sample, 0, np.random.default_rng(0))

@@ -57,7 +57,7 @@ def test_scores_for_class_zero_mean_the_same_as_their_negatives_for_class_one():
 
 
 def test_ties_are_broken_by_position():
-    assert undefined.places(np.array([1.0, 2.0, 1.0, 2.0])).tolist() == [2, 0, 3, 1]
+    assert undefined.descending_ranks(np.array([1.0, 2.0, 1.0, 2.0])).tolist() == [2, 0, 3, 1]
     # b b a: equal scores, the first half rounded up is b b
     score, _ = scored(Insertion([0.5]), text="b b a", scores=[1.0, 1.0, 0.5])
     assert score.values["lin"] == pytest.approx(p(4) - p(2))

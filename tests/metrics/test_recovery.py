@@ -1,4 +1,4 @@
-"""Recovery of laws small enough to work the errors out by hand."""
+"""Recovery of true models small enough to work the errors out by hand."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def masks(n=2):
     return delete_counts(n, rng.integers(0, n, 100), rng)
 
 
-def test_the_true_law_has_no_error():
+def test_the_true_model_has_no_error():
     assert recover(LINEAR, LinearSurrogate([1.0, -2.0], 0.0)).values == {"logit": 0.0, "weight": 0.0}
     found = recover(SLALOM, SlalomSurrogate([1.0, -2.0], [4.0, 2.0])).values
     assert found == pytest.approx({"logit": 0.0, "value": 0.0, "importance": 0.0}, abs=1e-24)

@@ -119,8 +119,8 @@ def test_gam_never_fits_worse_than_the_linear_model(ridge):
 def test_gam_equals_the_dense_solution_of_its_objective():
     texts, targets = noisy(lambda text: float(text[0]), np.random.default_rng(4), count=120, size=3)
     fitted = gam.fit_ridges(texts, targets, 3, 11, [2.0])[0]
-    counts, places = gam.features(texts, 3, 11)
-    design = np.hstack([np.ones((120, 1)), counts.toarray(), places.toarray()])
+    counts, at_position = gam.design_matrices(texts, 3, 11)
+    design = np.hstack([np.ones((120, 1)), counts.toarray(), at_position.toarray()])
     penalty = np.diag([0.0] * 4 + [2.0] * 33)
     exact = np.linalg.solve(design.T @ design + penalty, design.T @ targets)
     assert fitted.predict(texts) == pytest.approx(design @ exact, abs=1e-6)

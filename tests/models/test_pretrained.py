@@ -301,7 +301,7 @@ def test_an_unreachable_hub_is_noticed_in_seconds(tmp_path: Path, monkeypatch: p
     assert time.monotonic() - start < 10
 
 
-# ---- laws and listing ----
+# ---- true models and listing ----
 
 
 def test_laws_answer_exactly_and_only_for_their_task() -> None:
@@ -309,7 +309,7 @@ def test_laws_answer_exactly_and_only_for_their_task() -> None:
     slalom = load_task("synthetic-slalom", {"train_size": 10, "evaluation_size": 30})
     weight, value = linear.truth["weight"], slalom.truth["value"]
     bag = Classifier(load_model("bag-of-words", linear, QUIET))
-    law = Classifier(load_model("slalom-transformer", slalom, QUIET))
+    true = Classifier(load_model("slalom-transformer", slalom, QUIET))
     for example in linear.evaluation:
         expected = sum(weight[word] for word in example.text.split())
         assert bag.log_odds([bag.encode(example).ids])[0] == pytest.approx(expected, abs=1e-5)
@@ -317,8 +317,8 @@ def test_laws_answer_exactly_and_only_for_their_task() -> None:
         words = example.text.split()
         share = np.exp([slalom.truth["importance"][word] for word in words])
         expected = (share * [value[word] for word in words]).sum() / share.sum()
-        assert law.log_odds([law.encode(example).ids])[0] == pytest.approx(expected, abs=1e-5)
-    with pytest.raises(Unsupported, match="the law of synthetic-linear"):
+        assert true.log_odds([true.encode(example).ids])[0] == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(Unsupported, match="the true log-odds of synthetic-linear"):
         load_model("bag-of-words", slalom, QUIET)
 
 

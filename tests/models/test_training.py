@@ -27,7 +27,7 @@ from slalom_bench.models.training import (
     rate,
     silent,
     split_validation,
-    whole,
+    with_special_tokens,
 )
 
 RECIPE = Recipe(epochs=3, learning_rate=3e-3, batch_size=16, max_tokens=12, token_drop=0.1, window=0.5)
@@ -147,7 +147,9 @@ def test_prefix_loss_is_the_loss_of_every_prefix_weighted_by_its_length() -> Non
     texts, labels = [np.array([5, 9, 11]), np.array([7, 8])], np.array([1, 0])
 
     def losses(sequences: list[np.ndarray], label: int) -> np.ndarray:
-        logits = np.concatenate([backend.logits([whole(backend.tokens, s)]) for s in sequences]).astype(np.float64)
+        logits = np.concatenate([backend.logits([with_special_tokens(backend.tokens, s)]) for s in sequences]).astype(
+            np.float64
+        )
         return logsumexp(logits, axis=1) - logits[:, label]
 
     prefixes = [losses([t[: i + 1] for i in range(len(t))], y) for t, y in zip(texts, labels, strict=True)]

@@ -8,7 +8,7 @@ import pytest
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics import designs, masks
 from slalom_bench.numerics.designs import Design
-from slalom_bench.numerics.fits import VARIANCES, fit_slalom, likely_variance
+from slalom_bench.numerics.fits import VARIANCES, empirical_bayes_variance, fit_slalom
 from slalom_bench.numerics.search import Problem, Ridge
 
 
@@ -141,7 +141,7 @@ def test_design_products_equal_dense_algebra(make: object) -> None:
     np.testing.assert_allclose(design.gram(weights), counts.T @ np.diag(weights) @ counts, atol=1e-12)
     shares = counts / counts.sum(axis=1, keepdims=True)
     spread = np.average((shares - np.average(shares, axis=0, weights=weights)) ** 2, axis=0, weights=weights).sum()
-    assert design.spread_of_shares(weights / weights.sum()) == pytest.approx(spread)
+    assert design.total_share_variance(weights / weights.sum()) == pytest.approx(spread)
 
 
 def test_designs_of_sequences_deletions_and_an_anchor_are_their_counts() -> None:
@@ -165,7 +165,7 @@ def test_dense_and_sparse_paths_fit_alike(monkeypatch: pytest.MonkeyPatch) -> No
     counts = pairs(7, 200, 27)
     targets = slalom(counts, s, v)
     sparse = fit_slalom(counts, targets)
-    monkeypatch.setattr(designs, "DENSE", 0)
+    monkeypatch.setattr(designs, "DENSE_PAIRS", 0)
     dense = fit_slalom(counts, targets)
     np.testing.assert_allclose(dense.value, sparse.value, atol=1e-7)
 
@@ -185,12 +185,12 @@ def test_gradient_and_hessian_are_those_of_the_objective(outputs: int) -> None:
     problem = Problem(Design.of_counts(counts), rng.normal(size=(outputs, 60)), np.full(60, 1 / 60))
     ridge = Ridge(np.full(6, 0.2), np.full(6, 0.3), 0.1)
     s, shifts = rng.normal(size=6), 1e-4 * np.eye(6)
-    at = problem.at(s, ridge)
-    hessian = problem.newton(at, exact=True)
-    sides = [(problem.at(s + d, ridge), problem.at(s - d, ridge)) for d in shifts]
-    np.testing.assert_allclose(2 * at.gradient, [(a.objective - b.objective) / 2e-4 for a, b in sides], atol=1e-6)
+    point = problem.evaluate(s, ridge)
+    hessian = problem.hessian(point, exact=True)
+    sides = [(problem.evaluate(s + d, ridge), problem.evaluate(s - d, ridge)) for d in shifts]
+    np.testing.assert_allclose(2 * point.gradient, [(a.objective - b.objective) / 2e-4 for a, b in sides], atol=1e-6)
     np.testing.assert_allclose(hessian, [(a.gradient - b.gradient) / 2e-4 for a, b in sides], atol=1e-6)
-    assert abs(problem.newton(at, exact=False) - hessian).max() > 1e-3
+    assert abs(problem.hessian(point, exact=False) - hessian).max() > 1e-3
 
 
 def test_a_noisy_fit_converges_in_a_few_steps() -> None:
@@ -209,7 +209,7 @@ def test_the_likeliest_prior_variance_is_near_the_true_one(variance: float) -> N
     data = rng.uniform(0.2, 5.0, 2000)
     seen = rng.normal(size=2000) * np.sqrt(variance) + rng.normal(size=2000) / np.sqrt(data)
     ridge = np.full(2000, 1 / 2.0)
-    found = likely_variance(seen * data / (data + ridge), ridge, data + ridge, 2.0)
+    found = empirical_bayes_variance(seen * data / (data + ridge), ridge, data + ridge, 2.0)
     assert found == pytest.approx(variance, rel=0.3)
 
 

@@ -11,7 +11,7 @@ from slalom_bench import registry
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.tokens import WordTokens
 from slalom_bench.errors import InvalidInput, UnknownName, Unsupported
-from slalom_bench.numerics.masks import dealt, delete_counts, small_deletions
+from slalom_bench.numerics.masks import balanced_subsets, delete_counts, small_deletions
 
 IDS = np.array([7, 8, 7, 9])
 KEEP = np.array([[1, 1, 1, 1], [0, 1, 1, 0], [0, 0, 0, 0]], bool)
@@ -80,18 +80,18 @@ def test_small_deletions_hold_every_position_equally_often_for_each_size():
         assert np.ptp(rows.sum(axis=0)) <= 1 + (40 % k > 0)
 
 
-@given(n=st.integers(1, 12), hands=st.integers(1, 60), seed=st.integers(0, 99), data=st.data())
-def test_hands_are_distinct_and_every_thing_is_dealt_about_equally_often(n, hands, seed, data):
+@given(n=st.integers(1, 12), count=st.integers(1, 60), seed=st.integers(0, 99), data=st.data())
+def test_balanced_subsets_are_distinct_and_hold_every_item_about_equally_often(n, count, seed, data):
     size = data.draw(st.integers(1, n))
-    found = dealt(n, hands, size, np.random.default_rng(seed))
-    assert found.shape == (hands, size)
-    assert all(len(set(hand)) == size for hand in found.tolist())
-    decks = -(-hands // (n // size))
-    assert np.bincount(found.ravel(), minlength=n).max() <= decks
+    drawn = balanced_subsets(n, count, size, np.random.default_rng(seed))
+    assert drawn.shape == (count, size)
+    assert all(len(set(subset)) == size for subset in drawn.tolist())
+    permutations = -(-count // (n // size))
+    assert np.bincount(drawn.ravel(), minlength=n).max() <= permutations
 
 
-def test_a_hand_is_a_uniform_draw():
+def test_a_balanced_subset_is_a_uniform_draw():
     rng = np.random.default_rng(0)
-    found = np.sort(np.array([dealt(5, 3, 2, rng) for _ in range(6000)]), axis=2)[:, 1]
-    shares = np.unique(found, axis=0, return_counts=True)[1] / 6000
+    drawn = np.sort(np.array([balanced_subsets(5, 3, 2, rng) for _ in range(6000)]), axis=2)[:, 1]
+    shares = np.unique(drawn, axis=0, return_counts=True)[1] / 6000
     np.testing.assert_allclose(shares, np.full(10, 0.1), atol=0.02)

@@ -11,7 +11,7 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.masks import delete_counts
 from slalom_bench.numerics.shifts import ShiftTable, choose_ridge
 from slalom_bench.run.records import surrogate_from_dict
-from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom, moved
+from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom, position_shifts
 
 
 def planted(n: int, seed: int) -> ShiftedSlalom:
@@ -21,10 +21,10 @@ def planted(n: int, seed: int) -> ShiftedSlalom:
     return ShiftedSlalom(zero, zero, (0.0, 0.0), zero, table - table[:, :1], 0.0)
 
 
-def test_moved_counts_removals_before_each_token_and_all_for_the_anchor() -> None:
+def test_position_shifts_count_removals_before_each_token_and_all_for_the_anchor() -> None:
     removed = np.array([[False, True, False, True, False], [False] * 5])
-    assert moved(removed, 9).tolist() == [[0, 0, 1, 1, 2, 2], [0] * 6]
-    assert moved(removed, 1)[0].tolist() == [0, 0, 1, 1, 1, 1]
+    assert position_shifts(removed, 9).tolist() == [[0, 0, 1, 1, 2, 2], [0] * 6]
+    assert position_shifts(removed, 1)[0].tolist() == [0, 0, 1, 1, 1, 1]
 
 
 def test_predict_by_hand() -> None:
@@ -79,7 +79,7 @@ def test_inner_products_and_adjoint_are_those_of_the_regressors(largest: int, si
 
     def indicators(rows: np.ndarray) -> np.ndarray:
         kept = np.hstack([~rows, np.ones((len(rows), 1), bool)])
-        hot = kept[:, :, None] & (moved(rows, largest)[:, :, None] == np.arange(largest + 1))
+        hot = kept[:, :, None] & (position_shifts(rows, largest)[:, :, None] == np.arange(largest + 1))
         return hot.reshape(len(rows), -1).astype(float) - np.eye(largest + 1)[np.zeros(n + 1, int)].ravel()
 
     features = indicators(removed)
@@ -88,8 +88,8 @@ def test_inner_products_and_adjoint_are_those_of_the_regressors(largest: int, si
         features -= removed @ indicators(np.eye(n, dtype=bool))
     else:
         features = np.hstack([features, -removed.astype(float)])
-    x, scaled = rng.normal(size=40), features * table.sizes / np.sqrt(table.noise)[:, None]
-    np.testing.assert_allclose(table._adjoint(x), table.sizes * (x @ features), atol=1e-12)
+    x, scaled = rng.normal(size=40), features * table.scales / np.sqrt(table.noise)[:, None]
+    np.testing.assert_allclose(table._adjoint(x), table.scales * (x @ features), atol=1e-12)
     np.testing.assert_allclose(table._kernel(slice(None)), scaled @ scaled.T, atol=1e-10)
     np.testing.assert_allclose(table._gram(), scaled.T @ scaled, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(table._features(slice(None), range(largest + 1)), features)
@@ -112,8 +112,8 @@ def test_the_ridge_has_the_likelihood_of_its_normal_law() -> None:
     rng = np.random.default_rng(3)
     features, target = rng.normal(size=(20, 8)), rng.normal(size=20)
     ratio, prior, cost = choose_ridge(features @ features.T, target)
-    law = multivariate_normal(cov=prior * (features @ features.T + ratio * np.eye(20)))
-    assert cost == pytest.approx(-2 * law.logpdf(target) - 20 * (1 + np.log(2 * np.pi)))
+    normal = multivariate_normal(cov=prior * (features @ features.T + ratio * np.eye(20)))
+    assert cost == pytest.approx(-2 * normal.logpdf(target) - 20 * (1 + np.log(2 * np.pi)))
 
 
 def test_stored_and_loaded_it_predicts_the_same() -> None:
