@@ -28,6 +28,7 @@ _MASKS = {"bench": 20, "paper": 100}
     direction="lower",
     unit="squared log-odds",
     headline="mean",
+    curve="number of deletions",
 )
 class StrictFidelity:
     """Mean squared error of the predicted change of log-odds under k = 1..10 random deletions.

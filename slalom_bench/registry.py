@@ -131,6 +131,8 @@ class MetricEntry(Entry[Metric]):
     """Whether it says something of the explainer, or of the model whatever the explainer."""
     order: int = 100
     """Where its column stands: low numbers first, then by name."""
+    curve: str = ""
+    """What its values k1, k2, ... are drawn against (`number of deletions`); empty where it has no such values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -433,6 +435,7 @@ def metric(
     headline: str,
     level: Literal["explainer", "model"] = "explainer",
     order: int = 100,
+    curve: str = "",
     argument: str | None = None,
 ) -> Callable[[C], C]:
     """Register a metric (see `slalom_bench.interfaces.Metric`). It applies to every task that gives what it needs.
@@ -446,6 +449,7 @@ def metric(
         headline: the value that tables rank; `@primary` for that of an explanation's primary score.
         level: `model` where it says something of the model, whatever the explainer.
         order: where its column stands in tables, low numbers first.
+        curve: what its values named k1, k2, ... are drawn against, if it has such values.
         argument: the parameter that `name:argument` fills, if the metric takes one.
     """
     if direction not in ("higher", "lower"):
@@ -459,6 +463,7 @@ def metric(
         headline=headline,
         level=level,
         order=order,
+        curve=curve,
         argument=argument,
     )
 

@@ -106,12 +106,17 @@ class Lab:
         self.call(path, make_suite(**(defaults | values)), *subjects, samples=samples)
         return path
 
+    def loader(self, *subjects: Subject, removal: str = "delete") -> Loader:
+        """A loader that has these subjects already."""
+        loader = Loader(ModelOptions(device="cpu"))
+        for subject in subjects:
+            loader.put(subject, removal)
+        return loader
+
     def call(self, path: Path, suite: Suite, *subjects: Subject, samples: int = 9, mode: Mode = "resume") -> RunResult:
         """Run a suite on subjects that are loaded already."""
-        loader = Loader(ModelOptions(device="cpu"))
         chosen = subjects or (self.subject(),)
-        for subject in chosen:
-            loader.put(subject, suite.removal)
+        loader = self.loader(*chosen, removal=suite.removal)
         plan = make_plan(suite, [subject.planned(samples) for subject in chosen])
         runner = Runner(suite, plan, RunStore(path), loader, mode)
         return runner.run(["slalom-bench", "run", "--out", "/home/me/x"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.results.reading import Group
+    from slalom_bench.results.agreement import TableAgreement
+    from slalom_bench.results.statistics import Summary
 
 
 def agreement_command(
@@ -31,56 +32,35 @@ def agreement_command(
 
       slalom-bench agreement runs/imdb --no-magnitudes --json
     """
-    from slalom_bench.results.reading import groups, read_run
+    from slalom_bench.results.agreement import run_agreement
+    from slalom_bench.results.reading import read_run
 
-    found = [_measure(group, top, magnitudes) for group in groups(read_run(run))]
+    found = run_agreement(read_run(run), top=top, magnitudes=magnitudes)
     if as_json:
-        typer.echo(json.dumps(found))
+        typer.echo(json.dumps([table.to_dict() for table in found]))
         return
-    for group in found:
-        _show(group, top)
+    for table in found:
+        _show(table, top)
 
 
-def _measure(group: Group, top: int, magnitudes: bool | None) -> dict[str, Any]:
-    """Pairs over the first seed's explanations, stability over all seeds."""
-    from slalom_bench.results.agreement import pairwise, stability
-    from slalom_bench.results.statistics import summarise
-    from slalom_bench.run.records import explanation_from_dict
-
-    runs = {
-        name: [
-            {key: explanation_from_dict(row["explanation"]) for key, row in rows.items() if "explanation" in row}
-            for rows in (cell.explanations for cell in cells)
-        ]
-        for name, cells in group.by_explainer().items()
-    }
-    pairs = pairwise({name: seeds[0] for name, seeds in runs.items()}, top=top, magnitudes=magnitudes)
-    return {
-        "group": group.title,
-        "pairs": [
-            {"a": a, "b": b, **{name: vars(summary) for name, summary in measures.items()}}
-            for (a, b), measures in pairs.items()
-        ],
-        "stability": {
-            name: vars(summarise(stability(seeds).values())) for name, seeds in runs.items() if len(seeds) > 1
-        },
-    }
-
-
-def _show(found: dict[str, Any], top: int) -> None:
+def _show(found: TableAgreement, top: int) -> None:
     from tabulate import tabulate
 
-    def spell(summary: dict[str, Any]) -> str:
-        if summary["mean"] is None:
-            return "undefined"
-        extra = f" ({summary['undefined']} undef.)" if summary["undefined"] else ""
-        interval = "" if summary["low"] is None else f" [{summary['low']:.2f}, {summary['high']:.2f}]"
-        return f"{summary['mean']:.2f}{interval}{extra}"
-
-    rows = [[p["a"], p["b"], *(spell(p[name]) for name in ("spearman", "pearson", "top"))] for p in found["pairs"]]
-    typer.echo(f"\n{found['group']}: mean over samples [95 % interval]")
+    rows = [
+        [a, b, *(_spell(measures[name]) for name in ("spearman", "pearson", "top"))]
+        for (a, b), measures in found.pairs.items()
+    ]
+    typer.echo(f"\n{found.title}: mean over samples [95 % interval]")
     head = ["explainer", "and", "Spearman", "Pearson", f"top-{top} overlap"]
     typer.echo(tabulate(rows, headers=head, tablefmt="github"))
-    if found["stability"]:
-        rows = [[name, spell(summary)] for name, summary in found["stability"].items()]
+    if found.stability:
+        rows = [[name, _spell(summary)] for name, summary in found.stability.items()]
         typer.echo("\n" + tabulate(rows, headers=["explainer", "Spearman across seeds"], tablefmt="github"))
+
+
+def _spell(summary: Summary) -> str:
+    if summary.mean is None:
+        return "undefined"
+    extra = f" ({summary.undefined} undef.)" if summary.undefined else ""
+    interval = "" if summary.low is None else f" [{summary.low:.2f}, {summary.high:.2f}]"
+    return f"{summary.mean:.2f}{interval}{extra}"

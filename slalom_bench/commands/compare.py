@@ -33,8 +33,9 @@ def compare_command(
       slalom-bench compare runs/main runs/branch --fail-on-regression
     """
     from slalom_bench.results.comparison import compare_runs
+    from slalom_bench.results.reading import read_run
 
-    found = compare_runs(run_a, run_b)
+    found = compare_runs(read_run(run_a), read_run(run_b))
     if as_json:
         typer.echo(
             json.dumps(
@@ -56,17 +57,16 @@ def compare_command(
 
 def show(found: Comparison) -> None:
     """A table of the differences, then what else changed."""
-    from slalom_bench.showing.figures import number
     from slalom_bench.showing.markdown import table
+    from slalom_bench.showing.wording import ARROWS, number
 
-    arrows = {"higher": "↑", "lower": "↓"}
     rows = []
     for change in found.changes:
         d = change.difference
         mean = "-" if d.mean is None else number(d.mean)
         interval = "" if d.low is None or d.high is None else f"[{number(d.low)}, {number(d.high)}]"
         p = "-" if change.p_adjusted is None else f"{change.p_adjusted:.2g}"
-        name = f"{change.metric} {arrows[change.direction]}"
+        name = f"{change.metric} {ARROWS[change.direction]}"
         rows.append([change.row, name, str(d.n), mean, interval, p, change.verdict])
     typer.echo(table(["row", "metric", "n", "B - A", "95 % interval", "p (Holm)", "verdict"], rows, (2, 3, 5)))
     if found.too_few:

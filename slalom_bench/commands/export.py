@@ -21,6 +21,7 @@ def export_command(
 
       slalom-bench export runs/imdb --format latex --out paper/table.tex
     """
+    from slalom_bench.results.reading import read_run
     from slalom_bench.showing.export import export
 
-    typer.echo(export(run, kind, out))
+    typer.echo(export(read_run(run), kind, out))

@@ -39,10 +39,14 @@ def profile_command(
 
       slalom-bench profile --task imdb --model mini-bert --explainer slalom-eff --explainer lime --budget 500,1000
     """
-    from slalom_bench.api import build_suite, run
+    from slalom_bench.api import build_suite
     from slalom_bench.commands.run import numbers
-    from slalom_bench.results.profile import profile_plots, profile_run, profile_table
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.results.profile import Timed, profile_run
+    from slalom_bench.run.loading import Loader
     from slalom_bench.run.progress import Reporter
+    from slalom_bench.run.runner import run_suite
+    from slalom_bench.showing.profile import profile_plots, profile_table
 
     spec = build_suite(
         suite,
@@ -55,14 +59,14 @@ def profile_command(
         max_tokens=max_tokens,
     )
     path = out or Path("runs") / f"{spec.name}-profile"
-    reporter = Reporter()
-    result = run(spec, out=path, device=device, data_dir=data_dir, reporter=reporter)
+    reporter, options = Reporter(), ModelOptions(device=device, data_dir=data_dir)
+    result = run_suite(spec, path, options, reporter=reporter)
     if result.interrupted:
         reporter.say("stopped; run the same command again to go on.", style="yellow")
         raise typer.Exit(130)
-    rows = profile_run(result, reporter, samples=timed, warmup=warmup, replicates=replicates)
+    rows = profile_run(result, Loader(options, reporter), Timed(timed, warmup, replicates))
     table = profile_table(rows)
     (path / "profile.md").write_text(table + "\n", encoding="utf-8")
     plots = profile_plots(rows, path / "plots")
-    typer.echo(json.dumps(rows) if as_json else table)
+    typer.echo(json.dumps([row.to_dict() for row in rows]) if as_json else table)
     reporter.say(f"profile: {path / 'profile.json'}, {path / 'profile.md'} and {len(plots)} plots in {path / 'plots'}")

@@ -24,7 +24,8 @@ def report_command(
 
       slalom-bench report runs/yelp-hat --examples 5
     """
+    from slalom_bench.results.reading import read_run
     from slalom_bench.showing.report import write_report
 
-    for path in write_report(run, examples):
+    for path in write_report(read_run(run), examples):
         typer.echo(path)

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from slalom_bench.core.options import ModelOptions
+    from slalom_bench.results.reading import Run
     from slalom_bench.run.progress import Reporter
     from slalom_bench.run.runner import RunResult
     from slalom_bench.run.suite import Suite
@@ -139,13 +140,13 @@ def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: 
     )
 
 
-def say_report(result: RunResult, reporter: Reporter) -> None:
+def say_report(run: Run, reporter: Reporter) -> None:
     """Write the run's report and say where; a run with nothing finished yet has none."""
     from slalom_bench.errors import StoreError
     from slalom_bench.showing.report import write_report
 
     try:
-        _markdown, page = write_report(result.path)
+        _markdown, page = write_report(run)
     except StoreError as error:
         reporter.say(f"no report: {error}", style="yellow")
     else:
@@ -154,12 +155,18 @@ def say_report(result: RunResult, reporter: Reporter) -> None:
 
 def finish(result: RunResult, reporter: Reporter, as_json: bool) -> None:
     """Tables, what was done, how to go on; the exit code says whether anything failed."""
-    from slalom_bench.showing.terminal import print_tables, summary_json
+    from slalom_bench.results.collect import missing_metrics
+    from slalom_bench.results.reading import read_run
+    from slalom_bench.showing.terminal import call_boards, print_tables, summary_json
 
+    run = read_run(result.path)
+    boards = call_boards(result, run)
     if as_json:
-        typer.echo(json.dumps(summary_json(result)))
+        typer.echo(json.dumps(summary_json(result, boards)))
     else:
-        print_tables(result)
+        print_tables(boards)
+    for missing in missing_metrics(run):
+        reporter.say(missing, style="yellow")
     for repair in result.repairs:
         reporter.say(f"repaired {repair}", style="yellow")
     if not result.explained and not result.scored and not result.interrupted:
@@ -169,7 +176,7 @@ def finish(result: RunResult, reporter: Reporter, as_json: bool) -> None:
             f"{result.explained} samples explained, {result.scored} scores computed, {result.reused} samples reused"
         )
     if not as_json:
-        say_report(result, reporter)
+        say_report(run, reporter)
     reporter.say(f"results: {result.path}")
     if result.failed:
         reporter.say(f"{result.failed} samples failed; their rows in {result.path} say why", style="red")

@@ -24,6 +24,7 @@ def submit_command(
       slalom-bench submit runs/imdb --out results
     """
     from slalom_bench.results.collect import submit
+    from slalom_bench.results.reading import read_run
 
-    for path in submit(run, out):
+    for path in submit(read_run(run), out):
         typer.echo(path)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.results.verification import Difference
+    from slalom_bench.results.reading import Run
+    from slalom_bench.results.recomputing import Recomputed
+    from slalom_bench.results.submission import Submission
 
 
 def verify_command(
@@ -35,9 +37,10 @@ def verify_command(
       slalom-bench verify FILE --run runs/imdb
     """
     from slalom_bench.errors import InvalidInput
-    from slalom_bench.results import verification as verify
+    from slalom_bench.results.reading import read_run
     from slalom_bench.results.submission import read_submission
 
+    held = None if run is None else read_run(run)
     bad = False
     for path in files:
         try:
@@ -46,28 +49,35 @@ def verify_command(
             bad = True
             typer.secho(f"error: {error}", fg="red", err=True)
             continue
-        wrong = verify.problems(submission, path.name)
-        if run is not None:
-            wrong += verify.check_run(submission, run)
-        for problem in wrong:
-            typer.secho(f"{path}: {problem}", fg="red", err=True)
-        for note in verify.notes(submission):
-            typer.secho(f"{path}: note: {note}", fg="yellow", err=True)
-        bad |= bool(wrong)
-        if not wrong:
-            rows, samples = len(submission.entries), len(submission.samples)
-            typer.echo(f"{path}: sound; {rows} rows on {samples} samples")
-        if recompute and not wrong:
+        sound = check(path, submission, held)
+        bad |= not sound
+        if recompute and sound:
             from slalom_bench.core.options import ModelOptions
+            from slalom_bench.results.recomputing import recompute as compute
+            from slalom_bench.run.loading import Loader
 
-            options = ModelOptions(device=device, data_dir=data_dir, allow_training=False)
-            found = verify.recompute(submission, recompute, options, task=task, model=model, tolerance=tolerance)
+            loader = Loader(ModelOptions(device=device, data_dir=data_dir, allow_training=False))
+            found = compute(submission, recompute, loader, task=task, model=model, tolerance=tolerance)
             bad |= show(path, found, min(recompute, len(submission.samples)), tolerance)
     if bad:
         raise typer.Exit(1)
 
 
-def show(path: Path, found: list[Difference], samples: int, tolerance: float) -> bool:
+def check(path: Path, submission: Submission, run: Run | None) -> bool:
+    """Say what is wrong with a submission and what a reviewer should know; whether it is sound."""
+    from slalom_bench.results.verification import check_run, notes, problems
+
+    wrong = problems(submission, path.name) + ([] if run is None else check_run(submission, run))
+    for problem in wrong:
+        typer.secho(f"{path}: {problem}", fg="red", err=True)
+    for note in notes(submission):
+        typer.secho(f"{path}: note: {note}", fg="yellow", err=True)
+    if not wrong:
+        typer.echo(f"{path}: sound; {len(submission.rows)} rows on {len(submission.samples)} samples")
+    return not wrong
+
+
+def show(path: Path, found: list[Recomputed], samples: int, tolerance: float) -> bool:
     """Say how the recomputed values compare; whether any is too far off."""
     off = [difference for difference in found if not difference.within]
     for d in off[:10]:

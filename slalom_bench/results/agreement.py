@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +13,66 @@ from slalom_bench.core import undefined
 from slalom_bench.core.types import Explanation, Floats, Score
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.correlation import pearson, spearman, top_overlap
+from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.results.statistics import Summary, summarise
 
 TOP = 10
 MEASURES = ("spearman", "pearson", "top")
+
+
+@dataclass(frozen=True)
+class TableAgreement:
+    """How far the explainers on one task, model and budget agree, and each with itself across seeds."""
+
+    title: str
+    pairs: Mapping[tuple[str, str], Mapping[str, Summary]]
+    stability: Mapping[str, Summary]
+    """Of explainers that were run with several seeds."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "group": self.title,
+            "pairs": [
+                {"a": a, "b": b, **{name: vars(summary) for name, summary in measures.items()}}
+                for (a, b), measures in self.pairs.items()
+            ],
+            "stability": {name: vars(summary) for name, summary in self.stability.items()},
+        }
+
+
+def run_agreement(run: Run, *, top: int = TOP, magnitudes: bool | None = None) -> list[TableAgreement]:
+    """Agreement in every table of a run, from the stored explanations.
+
+    Args:
+        run: the run.
+        top: the size of the sets that the overlap compares.
+        magnitudes: compare |score|; None: only where one side is unsigned.
+
+    Returns:
+        For each table the pairs of explainers in their first seed, and the stability of each over all seeds.
+    """
+    made = []
+    for cells in run.tables():
+        seeds: dict[str, list[Mapping[str, Explanation]]] = {}
+        for cell in cells:
+            seeds.setdefault(_name(cell, cells), []).append(cell.explained())
+        identity = cells[0].identity
+        made.append(
+            TableAgreement(
+                f"{identity.task.name} · {identity.model.name} · budget {identity.budget}",
+                pairwise({name: runs[0] for name, runs in seeds.items()}, top=top, magnitudes=magnitudes),
+                {name: summarise(stability(runs).values()) for name, runs in seeds.items() if len(runs) > 1},
+            )
+        )
+    return made
+
+
+def _name(cell: CellResult, cells: Sequence[CellResult]) -> str:
+    """The explainer's title, with its version where the table has several."""
+    explainer = cell.identity.explainer
+    versions = {c.identity.explainer.version for c in cells if c.identity.explainer.title == explainer.title}
+    return explainer.title if len(versions) == 1 else f"{explainer.title} (v{explainer.version})"
 
 
 def agreement(a: Explanation, b: Explanation, *, top: int = TOP, magnitudes: bool | None = None) -> Score:

@@ -1,36 +1,22 @@
-"""Tables whose rows may be compared, made of submissions: the one path from results to Markdown and HTML."""
+"""Boards: tables whose rows may be compared, made of submissions; all that is shown of results comes from them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.statistics import EXACT, Ranked, rank
-from slalom_bench.results.submission import (
-    CostInfo,
-    Entry,
-    Machine,
-    MetricInfo,
-    ModelInfo,
-    Result,
-    Submission,
-    TaskInfo,
-)
-
-ARROWS = {"higher": "↑", "lower": "↓"}
-LEVEL = 0.05
-REUSED = "†: its queries were known from another explainer that asks the same; their model time is counted as its own."
-TOO_FEW = "So few samples cannot make any difference significant: every entry is marked as tied with the best."
+from slalom_bench.results.statistics import Ranked, Scores, inseparable, rank
+from slalom_bench.results.submission import CostInfo, Machine, MetricInfo, MetricSummary, Submission, SubmittedRow
+from slalom_bench.run.identity import CellIdentity, MetricLabel
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One metric of one row: its result, and its place among the rows of the table."""
+class BoardCell:
+    """One metric of one row: its result, and its place among the rows of the board."""
 
-    result: Result
+    result: MetricSummary
     ranked: Ranked
 
     @property
@@ -48,26 +34,35 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One explainer in a table. A metric that it has no results for is missing from `cells`."""
+class BoardRow:
+    """One explainer on a board. A metric that it has no results for is missing from `cells`."""
 
     name: str
-    entry: Entry
+    """The explainer's title, with version and seeds where the title alone does not tell two rows apart."""
+    submitted: SubmittedRow
     submission: Submission
-    cells: Mapping[str, Cell]
+    cells: Mapping[MetricLabel, BoardCell]
     also: tuple[str, ...] = ()
     """Older submissions of the same row, with how far their means are away."""
 
     @property
     def family(self) -> str:
-        return self.entry.explainer.family
+        """The explainer's family."""
+        return self.submitted.explainer.family
+
+    @property
+    def failed(self) -> int:
+        """Samples that failed, counted in each seed."""
+        return self.submitted.failed
 
     @property
     def cost(self) -> CostInfo | None:
-        return self.entry.cost
+        """What a sample costs, where that was counted."""
+        return self.submitted.cost
 
     @property
     def machine(self) -> Machine | None:
+        """What it was timed on; None where that were several."""
         return self.submission.origin.machine
 
     @property
@@ -82,7 +77,22 @@ class Row:
 
     @property
     def command(self) -> str:
-        return self.submission.command(self.entry)
+        """The command that computes the row again."""
+        return self.submission.command(self.submitted)
+
+
+@dataclass(frozen=True)
+class MetricResult:
+    """A metric with its result."""
+
+    info: MetricInfo
+    result: MetricSummary
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Every named mean of it, sorted by name."""
+        headline = {} if self.result.mean is None else {self.info.headline: self.result.mean}
+        return dict(sorted((self.result.parts | headline).items()))
 
 
 @dataclass(frozen=True)
@@ -90,152 +100,128 @@ class Board:
     """Rows that differ in nothing but the explainer: same texts, model weights, protocol, removal, cut and budget."""
 
     key: str
-    task: TaskInfo
-    model: ModelInfo
-    protocol: str
-    removal: str
-    max_tokens: int | None
-    budget: int
+    identity: CellIdentity
+    """Of its first row: all but explainer and seed is that of every row."""
     samples: Sequence[str]
-    metrics: Mapping[str, MetricInfo]
-    about_model: Mapping[str, str]
-    """Metrics of the model itself, spelled: the same under every explainer, so never ranked."""
-    rows: Sequence[Row]
+    metrics: Mapping[MetricLabel, MetricInfo]
+    about_model: Mapping[MetricLabel, MetricResult]
+    """Metrics of the model itself: the same under every explainer, so never ranked."""
+    rows: Sequence[BoardRow]
 
     @property
     def title(self) -> str:
-        return f"{self.task.name} · {self.model.name} · budget {self.budget:,}"
+        """The board in one line."""
+        identity = self.identity
+        return f"{identity.task.name} · {identity.model.name} · budget {identity.budget:,}"
 
     @property
-    def facts(self) -> list[tuple[str, str]]:
-        """What all rows share, and what must be the same for a number to be compared with them."""
-        return [
-            ("task", f"{self.task.name} v{self.task.version}{spelled(self.task.params)}"),
-            ("content", f"{self.task.content[:12]} ({self.task.source})"),
-            ("model", f"{self.model.name}, {self.model.dtype}, weights {self.model.identity[:12]}"),
-            ("samples", f"{len(self.samples)} (set {short_hash(list(self.samples), 8)})"),
-            ("tokens", "whole texts" if self.max_tokens is None else f"first {self.max_tokens}"),
-            ("budget", f"{self.budget:,} queries a sample"),
-            ("protocol", self.protocol),
-            ("removal", self.removal),
-        ]
+    def embedded(self) -> bool:
+        """Whether the model ships with the package: such boards stand apart from those of full models."""
+        return self.identity.model.tier == "embedded"
 
     @property
     def too_few(self) -> bool:
         """Whether there are so few samples that no difference from the best could be significant."""
-        n = len(self.samples)
-        return n <= EXACT and 2.0 / 2**n * max(1, len(self.rows) - 1) >= LEVEL
+        return inseparable(len(self.samples), len(self.rows) - 1)
 
-    def machines(self) -> list[tuple[Machine | None, list[Row]]]:
+    def machines(self) -> list[tuple[Machine | None, list[BoardRow]]]:
         """Rows by the machine that they were timed on: seconds are compared inside one only."""
-        found: dict[str, tuple[Machine | None, list[Row]]] = {}
+        found: dict[str, tuple[Machine | None, list[BoardRow]]] = {}
         for row in self.rows:
             key = "" if row.machine is None else row.machine.fingerprint
             found.setdefault(key, (row.machine, []))[1].append(row)
         return [found[key] for key in sorted(found, key=lambda key: (not key, key))]
 
 
-def spelled(params: Mapping[str, object]) -> str:
-    return "".join(f" {key}={value}" for key, value in params.items())
+@dataclass(frozen=True)
+class _Member:
+    """A row of a submission, with the submission."""
+
+    submission: Submission
+    row: SubmittedRow
+
+    @property
+    def key(self) -> str:
+        """Submissions of one explainer and set of seeds are the same row, submitted again."""
+        return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds])
+
+    def scores(self, label: MetricLabel) -> Scores:
+        return self.submission.scores(self.row, label)
 
 
 def boards(submissions: Sequence[Submission]) -> list[Board]:
-    """Every table of these submissions, in an order that depends on nothing but what they say."""
-    found: dict[str, list[tuple[Submission, Entry]]] = {}
+    """Every board of these submissions, in an order that depends on nothing but what they say."""
+    found: dict[str, list[_Member]] = {}
     for submission in sorted(submissions, key=lambda s: (s.origin.started, s.file_name)):
-        for entry in submission.entries:
-            found.setdefault(board_key(submission, entry.budget), []).append((submission, entry))
+        for row in submission.rows:
+            key = short_hash([submission.identity(row).table_key, submission.samples], 12)
+            found.setdefault(key, []).append(_Member(submission, row))
     made = [_board(key, members) for key, members in found.items()]
-    return sorted(made, key=lambda b: (b.task.name, b.model.embedded, b.protocol, b.model.name, b.budget, b.key))
+
+    def place(board: Board) -> tuple[str, bool, str, str, int, str]:
+        said = board.identity
+        return (said.task.name, board.embedded, said.protocol, said.model.name, said.budget, board.key)
+
+    return sorted(made, key=place)
 
 
-def board_key(submission: Submission, budget: int) -> str:
-    said = submission.model_dump(mode="json", include={"task", "model", "protocol", "removal", "max_tokens", "samples"})
-    del said["task"]["source"]
-    return short_hash([said, budget], 12)
-
-
-def _board(key: str, members: Sequence[tuple[Submission, Entry]]) -> Board:
-    first, entry = members[0]
-    every = _metrics([submission for submission, _ in members])
+def _board(key: str, members: Sequence[_Member]) -> Board:
+    every = _metrics([member.submission for member in members])
     metrics = {label: info for label, info in every.items() if info.level == "explainer"}
-    latest: dict[str, tuple[Submission, Entry]] = {}
-    older: dict[str, list[Entry]] = {}
-    for submission, row in members:
-        same = short_hash([row.explainer.model_dump(), row.seeds])
-        if same in latest:
-            older.setdefault(same, []).append(latest[same][1])
-        latest[same] = (submission, row)
-    names = _names([row for _, row in latest.values()])
-    ranked = {
-        label: {r.name: r for r in rank(_scores(label, names, latest), info.direction)}
-        for label, info in metrics.items()
-    }
+    versions: dict[str, list[_Member]] = {}
+    for member in members:
+        versions.setdefault(member.key, []).append(member)
+    latest = dict(zip(_names([same[-1].row for same in versions.values()]), versions.values(), strict=True))
+    ranked = {label: _ranked(label, info, latest) for label, info in metrics.items()}
     rows = []
-    for name, (same, (submission, row)) in zip(names, latest.items(), strict=True):
-        cells = {label: Cell(row.results[label], ranked[label][name]) for label in metrics if label in row.results}
-        also = tuple(_distance(row, old) for old in older.get(same, []))
-        rows.append(Row(name, row, submission, cells, also))
-    order = next(iter(metrics), "")
-    rows.sort(key=lambda row: (_place(row, order), row.name))
-    return Board(
-        key,
-        first.task,
-        first.model,
-        first.protocol,
-        first.removal,
-        first.max_tokens,
-        entry.budget,
-        first.samples,
-        metrics,
-        _about_model(every, [row for _, row in members]),
-        rows,
-    )
+    for name, (*older, member) in latest.items():
+        results = member.row.results
+        cells = {label: BoardCell(results[label], ranked[label][name]) for label in metrics if label in results}
+        also = tuple(_distance(member.row, old.row) for old in older)
+        rows.append(BoardRow(name, member.row, member.submission, cells, also))
+    first = next(iter(metrics), None)
+    rows.sort(key=lambda row: (_place(row, first), row.name))
+    identity = members[0].submission.identity(members[0].row)
+    return Board(key, identity, members[0].submission.samples, metrics, _about_model(every, members), rows)
 
 
-def _about_model(metrics: Mapping[str, MetricInfo], entries: Sequence[Entry]) -> dict[str, str]:
+def _about_model(
+    metrics: Mapping[MetricLabel, MetricInfo], members: Sequence[_Member]
+) -> dict[MetricLabel, MetricResult]:
     made = {}
     for label, info in metrics.items():
-        found = next((entry.results[label] for entry in entries if label in entry.results), None)
+        found = next((member.row.results[label] for member in members if label in member.row.results), None)
         if info.level == "model" and found is not None and found.mean is not None:
-            parts = {**found.parts, info.headline: found.mean}
-            arrow = ARROWS[info.direction]
-            made[f"{info.name} {arrow}"] = ", ".join(f"{name} {parts[name]:.3g}" for name in sorted(parts))
+            made[label] = MetricResult(info, found)
     return made
 
 
-def _scores(
-    label: str, names: Sequence[str], rows: Mapping[str, tuple[Submission, Entry]]
-) -> dict[str, dict[str, float | None]]:
-    pairs = zip(names, rows.values(), strict=True)
-    return {
-        name: dict(zip(submission.samples, row.results[label].values, strict=True))
-        for name, (submission, row) in pairs
-        if label in row.results
-    }
+def _ranked(label: MetricLabel, info: MetricInfo, latest: Mapping[str, Sequence[_Member]]) -> dict[str, Ranked]:
+    table = {name: same[-1].scores(label) for name, same in latest.items() if label in same[-1].row.results}
+    return {ranked.name: ranked for ranked in rank(table, info.direction)}
 
 
-def _place(row: Row, label: str) -> tuple[int, float]:
-    cell = row.cells.get(label)
+def _place(row: BoardRow, label: MetricLabel | None) -> tuple[int, float]:
+    cell = None if label is None else row.cells.get(label)
     if cell is None:
         return (2, 0.0)
     return (1, 0.0) if cell.ranked.rank is None else (0, float(cell.ranked.rank))
 
 
-def _names(entries: Sequence[Entry]) -> list[str]:
-    """Titles, with version and seeds where a title alone does not tell two rows apart."""
-    titles = [entry.title for entry in entries]
-    return [
-        entry.title
-        if titles.count(entry.title) == 1
-        else f"{entry.title} (v{entry.explainer.version}, seeds {','.join(map(str, entry.seeds))})"
-        for entry in entries
-    ]
+def _names(rows: Sequence[SubmittedRow]) -> list[str]:
+    """Titles, with version and seeds where a title alone does not tell two rows apart, and a number if need be."""
+    titles = [row.explainer.title for row in rows]
+    names: list[str] = []
+    for title, row in zip(titles, rows, strict=True):
+        seeds = ",".join(map(str, row.seeds))
+        name = title if titles.count(title) == 1 else f"{title} (v{row.explainer.version}, seeds {seeds})"
+        names.append(f"{name} #{len(names) + 1}" if name in names else name)
+    return names
 
 
-def _metrics(submissions: Sequence[Submission]) -> dict[str, MetricInfo]:
+def _metrics(submissions: Sequence[Submission]) -> dict[MetricLabel, MetricInfo]:
     """Columns in the order that metrics declare; two files may not disagree on what a metric is."""
-    found: dict[str, MetricInfo] = {}
+    found: dict[MetricLabel, MetricInfo] = {}
     for submission in submissions:
         for label, info in submission.metrics.items():
             known = found.setdefault(label, info)
@@ -244,15 +230,10 @@ def _metrics(submissions: Sequence[Submission]) -> dict[str, MetricInfo]:
                     f"{submission.file_name} says {label} is {info.direction}, {info.headline}; another submission of "
                     f"this task says {known.direction}, {known.headline}: correct or remove one"
                 )
-
-    def place(label: str) -> tuple[int, str]:
-        entry = registry.metrics.find(found[label].name)
-        return (1000 if entry is None else entry.order, label)
-
-    return {label: found[label] for label in sorted(found, key=place)}
+    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
 
 
-def _distance(new: Entry, old: Entry) -> str:
+def _distance(new: SubmittedRow, old: SubmittedRow) -> str:
     """How far the means of two submissions of one row are apart, metric by metric."""
     both = [(label, new.results[label].mean, old.results[label].mean) for label in new.results if label in old.results]
     parts = [f"{label} {abs(a - b):.2g}" for label, a, b in both if a is not None and b is not None]

@@ -1,10 +1,10 @@
-"""From a run directory to submissions: what is public of a run, and what a report shows of it."""
+"""From a run to submissions: the one aggregation that terminal, report, comparison, export and profile are made of."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -13,166 +13,188 @@ from typing import Any
 from pydantic import ValidationError
 
 from slalom_bench import registry
-from slalom_bench.core.hashing import canonical, short_hash
+from slalom_bench.core.hashing import canonical
 from slalom_bench.core.references import Ref
-from slalom_bench.errors import StoreError, UnknownName
-from slalom_bench.results.reading import PRIMARY, CellResult, read_cell, require_run
+from slalom_bench.errors import StoreError
+from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.results.statistics import average_seeds, summarise
 from slalom_bench.results.submission import (
-    OUTSIDE,
-    STEERING,
     CostInfo,
-    Entry,
-    ExplainerInfo,
     Machine,
     MetricInfo,
-    ModelInfo,
+    MetricSummary,
     Origin,
-    Result,
     Submission,
-    TaskInfo,
+    SubmittedRow,
     rounded,
     to_text,
 )
-from slalom_bench.run.store import RunStore, read_json, write_text
+from slalom_bench.run.identity import CONTROL, MetricLabel, ModelIdentity
+from slalom_bench.run.store import write_text
 
 NOT_COMPUTED = "not computed"
-NOT_EXPLAINED = "NotExplained"
-"""The error of a score whose explanation failed: the explanation's own error is counted."""
 COUNTS = ("queries", "forwards", "backwards", "hits", "tokens", "padding")
 
 
 @dataclass(frozen=True)
 class Collected:
-    """A submission with the cells it was made of, in the order of its entries."""
+    """A submission with the cells that each of its rows was made of, one a seed."""
 
     submission: Submission
-    cells: list[list[CellResult]]
+    cells: Sequence[Sequence[CellResult]]
+
+    def rows(self) -> Iterator[tuple[SubmittedRow, Sequence[CellResult]]]:
+        """Each row with its cells."""
+        return zip(self.submission.rows, self.cells, strict=True)
 
 
-def collect(path: Path, *, unfinished: bool = False) -> list[Collected]:
-    """One submission for each task, model, protocol and set of samples; cells that are not done only if asked for."""
-    require_run(path)
-    calls = run_calls(path)
-    found: dict[str, list[tuple[list[str], CellResult]]] = {}
-    waiting: list[tuple[str, CellResult]] = []
-    for store in RunStore(path).cells():
-        cell = read_cell(store)
-        identity = dict(store.identity)
-        common = canonical({k: v for k, v in identity.items() if k not in ("explainer", "seed", "budget")})
-        if (store.path / "done.json").is_file():
-            found.setdefault(common, []).append((read_json(store.path / "done.json")["samples"], cell))
-        elif unfinished:
-            waiting.append((common, cell))
-        else:
-            raise StoreError(f"cell {store.path.name} of {path} is not finished: run the same command again first")
-    for common, cell in waiting:
-        # an unfinished cell stands beside the finished ones of the most samples, with gaps
-        samples = max((samples for samples, _ in found.get(common, [])), key=len, default=list(cell.explanations))
-        if samples:
-            found.setdefault(common, []).append((samples, cell))
+def collect(run: Run, *, unfinished: bool = False) -> list[Collected]:
+    """Aggregate a run: one submission for each task, model, protocol, removal rule, cut and set of samples.
+
+    Args:
+        run: what was read from the run directory.
+        unfinished: take in cells that are not done, with gaps beside the finished ones; else they are an error.
+
+    Returns:
+        The submissions, each with its cells. Scores of metrics that are not registered here are left out:
+        see `missing_metrics`.
+    """
     made = []
-    for members in found.values():
-        by_samples: dict[tuple[str, ...], list[CellResult]] = {}
-        for samples, cell in members:
-            by_samples.setdefault(tuple(samples), []).append(cell)
+    for samples, cells in _alike(run, unfinished):
         try:
-            made += [_collected(calls, samples, cells) for samples, cells in by_samples.items()]
+            made.append(_collected(run.calls, samples, cells))
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(map(str, first["loc"]))
-            raise StoreError(f"{path} cannot be summarised: {where}: {first['msg']} ({first['input']!r})") from error
-    if not made:
-        raise StoreError(f"{path} holds no finished cell yet: run its command again first")
+            raise StoreError(
+                f"{run.path} cannot be summarised: {where}: {first['msg']} ({first['input']!r})"
+            ) from error
     return sorted(made, key=lambda c: (c.submission.task.name, c.submission.model.name, c.submission.file_name))
 
 
-def run_calls(path: Path) -> list[dict[str, Any]]:
-    """The record of every call on a run directory."""
-    calls = read_json(path / "run.json").get("calls")
-    if not isinstance(calls, list) or not calls:
-        raise StoreError(f"{path}/run.json records no call; run again into another --out")
-    return calls
+def require_results(run: Run, *, unfinished: bool = False) -> list[Collected]:
+    """`collect`, with an error where there is nothing yet."""
+    made = collect(run, unfinished=unfinished)
+    if not made:
+        raise StoreError(f"{run.path} holds no finished cell yet: run its command again first")
+    return made
 
 
-def _collected(calls: list[dict[str, Any]], samples: Sequence[str], cells: list[CellResult]) -> Collected:
+def missing_metrics(run: Run) -> list[str]:
+    """What to say of metrics that have scores in the run and are not registered here: a plug-in is not installed."""
+    labels = sorted({label for cell in run.cells for label in cell.scores if not registry.metrics.find(label.name)})
+    return [
+        f"metric {label} has scores here but is not registered: install the package that brings {label.name}"
+        for label in labels
+    ]
+
+
+def submit(run: Run, results: Path) -> list[Path]:
+    """Write the submissions of a finished run into a folder; the same scores again are the same file."""
+    if missing := missing_metrics(run):
+        raise StoreError(f"{run.path} cannot be submitted whole: {missing[0]}")
+    written = []
+    for collected in require_results(run):
+        written.append(results / collected.submission.file_name)
+        write_text(written[-1], to_text(collected.submission))
+    return written
+
+
+def _alike(run: Run, unfinished: bool) -> list[tuple[tuple[str, ...], list[CellResult]]]:
+    """The cells of each submission, with their samples."""
+    found: dict[str, dict[tuple[str, ...], list[CellResult]]] = {}
+    waiting: list[CellResult] = []
+    for cell in run.cells:
+        if cell.samples is not None:
+            found.setdefault(cell.identity.subject_key, {}).setdefault(cell.samples, []).append(cell)
+        elif unfinished:
+            waiting.append(cell)
+        else:
+            raise StoreError(
+                f"cell {cell.identity.folder} of {run.path} is not finished: run the same command again first"
+            )
+    for cell in waiting:
+        # an unfinished cell stands beside the finished ones of the most samples, with gaps
+        known = found.setdefault(cell.identity.subject_key, {})
+        samples = max(known, key=len, default=tuple(cell.explanations))
+        if samples:
+            known.setdefault(samples, []).append(cell)
+    return [(samples, cells) for known in found.values() for samples, cells in known.items()]
+
+
+def _collected(calls: Sequence[Mapping[str, Any]], samples: Sequence[str], cells: list[CellResult]) -> Collected:
     identity = cells[0].identity
     by_row: dict[tuple[str, int, int], list[CellResult]] = {}
-    for cell in cells:
-        version = cell.identity["explainer"]["version"]
-        by_row.setdefault((cell.explainer, version, cell.identity["budget"]), []).append(cell)
+    for cell in sorted(cells, key=lambda cell: cell.identity.seed):
+        explainer = cell.identity.explainer
+        by_row.setdefault((explainer.title, explainer.version, cell.identity.budget), []).append(cell)
     rows = [by_row[key] for key in sorted(by_row)]
-    uses = _metric_uses(calls)
-    labels = sorted({label for cell in cells for label in cell.metrics})
-    metrics = {label: _metric(label, uses) for label in labels}
+    metrics = _metrics(calls, {label for cell in cells for label in cell.scores})
     submission = Submission(
         suite=calls[-1]["suite"]["name"],
-        task=TaskInfo(**identity["task"]),
-        model=_model(identity["model"]),
-        protocol=identity["protocol"],
-        removal=identity["removal"],
-        max_tokens=identity["max_tokens"],
+        task=identity.task,
+        model=_public(identity.model),
+        protocol=identity.protocol,
+        removal=identity.removal,
+        max_tokens=identity.max_tokens,
         samples=list(samples),
         metrics=metrics,
-        entries=[_entry(row, samples, metrics) for row in rows],
+        rows=[_row(row, samples, metrics) for row in rows],
         origin=_origin(calls),
     )
     return Collected(submission, rows)
 
 
-def _model(identity: Mapping[str, Any]) -> ModelInfo:
+def _public(model: ModelIdentity) -> ModelIdentity:
     """The model without the folder that it was read from."""
-    kind, colon, argument = identity["name"].partition(":")
-    if colon and argument.startswith(("/", ".", "~", "\\")):
-        argument = argument.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return ModelInfo(name=kind + colon + argument, identity=identity["identity"], dtype=identity["dtype"])
+    ref = Ref.parse(model.name)
+    params = {key: _without_folder(value) for key, value in ref.params.items()}
+    return model.model_copy(update={"name": str(Ref(ref.name, _without_folder(ref.argument), params))})
 
 
-def _metric_uses(calls: list[dict[str, Any]]) -> dict[str, Ref]:
-    """Label suffix to reference of every metric that was asked for with parameters."""
-    refs = [Ref.parse(text) for call in calls for text in call["suite"]["metrics"]]
-    return {short_hash(dict(ref.params), 8): ref for ref in refs if ref.params}
+def _without_folder(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("/", ".", "~", "\\")):
+        return value
+    return value.replace("\\", "/").rstrip("/").rpartition("/")[2]
 
 
-def _metric(label: str, uses: Mapping[str, Ref]) -> MetricInfo:
-    name, _, rest = label.partition("@")
-    version, _, suffix = rest.partition("-")
-    entry = registry.metrics.get(name)
-    keys = ("direction", "unit", "headline")
-    return MetricInfo(
-        name=name,
-        version=int(version),
-        params=dict(uses[suffix].params) if suffix in uses else {},
-        level=entry.level,
-        summary=entry.summary,
-        **{key: getattr(entry, key) for key in keys},
-    )
+def _metrics(calls: Sequence[Mapping[str, Any]], labels: set[MetricLabel]) -> dict[MetricLabel, MetricInfo]:
+    """What each label's metric declares, with the parameters that a call asked for."""
+    asked = [Ref.parse(text) for call in calls for text in call["suite"]["metrics"]]
+    params = {(ref.name, MetricLabel.of(ref.name, 0, ref.params).params): dict(ref.params) for ref in asked}
+    found = {}
+    for label in sorted(labels):
+        entry = registry.metrics.find(label.name)
+        if entry is not None:
+            found[label] = MetricInfo(
+                name=label.name,
+                version=label.version,
+                params=params.get((label.name, label.params), {}),
+                direction=entry.direction,
+                unit=entry.unit,
+                headline=entry.headline,
+                level=entry.level,
+                summary=entry.summary,
+                order=entry.order,
+                curve=entry.curve,
+            )
+    return found
 
 
-def _entry(cells: list[CellResult], samples: Sequence[str], metrics: Mapping[str, MetricInfo]) -> Entry:
+def _row(
+    cells: Sequence[CellResult], samples: Sequence[str], metrics: Mapping[MetricLabel, MetricInfo]
+) -> SubmittedRow:
     """One row from its seeds."""
-    explainer = cells[0].identity["explainer"]
-    try:
-        family = registry.explainers.get(explainer["name"]).family
-    except UnknownName:
-        family = OUTSIDE
-    errors = [
-        (sample, str(row["error"]["type"]))
-        for cell in cells
-        for rows in (cell.explanations, *(metric.rows for metric in cell.metrics.values()))
-        for sample, row in rows.items()
-        if row.get("error")
-    ]
-    failures = Counter(kind for _, kind in errors if kind != NOT_EXPLAINED)
-    present = [label for label in metrics if any(label in cell.metrics for cell in cells)]
-    return Entry(
-        explainer=ExplainerInfo(**explainer, family=family),
-        budget=cells[0].identity["budget"],
-        seeds=sorted(cell.identity["seed"] for cell in cells),
-        failed=len({sample for sample, _ in errors} & set(samples)),
+    failures = Counter(failure.type for cell in cells for failure in cell.failures())
+    present = [label for label in metrics if any(label in cell.scores for cell in cells)]
+    return SubmittedRow(
+        explainer=cells[0].identity.explainer,
+        budget=cells[0].identity.budget,
+        seeds=[cell.identity.seed for cell in cells],
+        failed=sum(cell.failed for cell in cells),
         failures=dict(sorted(failures.items())),
         results={
-            label: _result([c for c in cells if label in c.metrics], label, metrics[label].headline, samples)
+            label: _summary([c for c in cells if label in c.scores], label, metrics[label].headline, samples)
             for label in present
         },
         cost=_cost(cells),
@@ -180,22 +202,20 @@ def _entry(cells: list[CellResult], samples: Sequence[str], metrics: Mapping[str
     )
 
 
-def _result(cells: list[CellResult], label: str, headline: str, samples: Sequence[str]) -> Result:
-    runs = [cell.values(label, headline) for cell in cells]
-    averaged = average_seeds(runs)
+def _summary(cells: Sequence[CellResult], label: MetricLabel, headline: str, samples: Sequence[str]) -> MetricSummary:
+    averaged = average_seeds([cell.values(label, headline) for cell in cells])
     values = [rounded(averaged.values.get(sample)) for sample in samples]
-    summary = summarise(values)
     missing = [sample for sample, value in zip(samples, values, strict=True) if value is None]
     reasons = Counter(_reason(cells, label, headline, sample) for sample in missing)
-    names = sorted({name for cell in cells for row in cell.metrics[label].rows.values() for name in row["values"]})
+    names = sorted({name for cell in cells for row in cell.scores[label].values() for name in row["values"]})
     parts = {}
     for name in names:
         found = average_seeds([cell.values(label, name) for cell in cells]).values
         known = [value for sample in samples if (value := found.get(sample)) is not None]
         if name != headline and known:
             parts[name] = float(f"{fmean(known):.6g}")
-    return Result(
-        **vars(summary),
+    return MetricSummary(
+        **vars(summarise(values)),
         spread=rounded(averaged.spread),
         reasons=dict(sorted(reasons.items())),
         values=values,
@@ -203,23 +223,14 @@ def _result(cells: list[CellResult], label: str, headline: str, samples: Sequenc
     )
 
 
-def _reason(cells: list[CellResult], label: str, headline: str, sample: str) -> str:
+def _reason(cells: Sequence[CellResult], label: MetricLabel, headline: str, sample: str) -> str:
     """Why a sample has no value, in the first seed that says so."""
-    for cell in cells:
-        row = cell.metrics[label].rows.get(sample)
-        if row is None:
-            continue
-        if row.get("error"):
-            return f"failed: {row['error']['type']}"
-        explanation = cell.explanations.get(sample, {}).get("explanation") or {}
-        key = explanation.get("primary", headline) if headline == PRIMARY else headline
-        if key in row["undefined"]:
-            return STEERING.sub(" ", str(row["undefined"][key]))[:200]
-    return NOT_COMPUTED
+    found = next((reason for cell in cells if (reason := cell.reason(label, headline, sample))), NOT_COMPUTED)
+    return CONTROL.sub(" ", found)[:200]
 
 
-def _cost(cells: list[CellResult]) -> CostInfo | None:
-    rows = [row for cell in cells for key, row in cell.costs.items() if key.startswith("explain:")]
+def _cost(cells: Sequence[CellResult]) -> CostInfo | None:
+    rows = [row for cell in cells for row in cell.explaining_costs()]
     if not rows:
         return None
     saved = [row.get("saved_seconds", 0.0) for row in rows]
@@ -234,16 +245,16 @@ def _cost(cells: list[CellResult]) -> CostInfo | None:
 def scores_hash(cells: Sequence[CellResult]) -> str:
     """sha256 of every value of every metric on every sample and seed, in full precision."""
     said = {
-        str(cell.identity["seed"]): {
-            label: {sample: [row["values"], row["undefined"]] for sample, row in result.rows.items()}
-            for label, result in cell.metrics.items()
+        str(cell.identity.seed): {
+            str(label): {sample: [row["values"], row["undefined"]] for sample, row in rows.items()}
+            for label, rows in cell.scores.items()
         }
         for cell in cells
     }
     return hashlib.sha256(canonical(said).encode()).hexdigest()
 
 
-def _origin(calls: list[dict[str, Any]]) -> Origin:
+def _origin(calls: Sequence[Mapping[str, Any]]) -> Origin:
     """Code and machine of the calls that computed something; where the machines differ, none is named."""
     working = [call for call in calls if call.get("explained", 1)] or calls
     last = working[-1]
@@ -259,12 +270,3 @@ def _origin(calls: list[dict[str, Any]]) -> Origin:
         started=last["started"],
         machine=None if machine is None else Machine(**machine),
     )
-
-
-def submit(run: Path, results: Path) -> list[Path]:
-    """Write the submissions of a run; the same scores again are the same file."""
-    written = []
-    for collected in collect(run):
-        written.append(results / collected.submission.file_name)
-        write_text(written[-1], to_text(collected.submission))
-    return written

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from slalom_bench import registry
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.collect import run_calls
-from slalom_bench.results.reading import CellResult, read_run
-from slalom_bench.results.statistics import EXACT, Difference, Scores, average_seeds, compare, holm
+from slalom_bench.results.collect import collect
+from slalom_bench.results.reading import Run
+from slalom_bench.results.statistics import LEVEL, Difference, Scores, average_seeds, compare, holm, inseparable
+from slalom_bench.results.submission import Submission, SubmittedRow
 
-LEVEL = 0.05
+THE_MODEL = "the model itself"
+"""Stands for the explainer in metrics that say something of the model."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,12 @@ class Change:
 
     @property
     def significant(self) -> bool:
+        """Whether the difference is, after Holm over all comparisons."""
         return self.p_adjusted is not None and self.p_adjusted < LEVEL
 
     @property
     def verdict(self) -> str:
+        """The change in one or two words."""
         if self.worse:
             return f"WORSE ({self.lost} samples lost)" if self.lost else "WORSE"
         if self.significant:
@@ -50,6 +52,7 @@ class Change:
         return "not separable"
 
     def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
         return {
             "row": self.row,
             "metric": self.metric,
@@ -63,6 +66,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Comparison:
+    """What differs between two runs."""
+
     changes: Sequence[Change]
     only_a: Sequence[str]
     only_b: Sequence[str]
@@ -73,75 +78,109 @@ class Comparison:
 
     @property
     def worse(self) -> list[Change]:
+        """The changes for the worse."""
         return [change for change in self.changes if change.worse]
 
 
-def compare_runs(a: Path, b: Path) -> Comparison:
-    """Pair what has the same names and settings; contents, weights and versions may differ and are reported."""
-    left, right = _tables(read_run(a)), _tables(read_run(b))
+@dataclass(frozen=True, order=True)
+class _Key:
+    """What is paired: contents, weights and versions are not in it."""
+
+    row: str
+    metric: str
+
+    def __str__(self) -> str:
+        return f"{self.row} · {self.metric}"
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The headline scores of one row and metric."""
+
+    direction: str
+    scores: Scores
+
+
+def compare_runs(a: Run, b: Run) -> Comparison:
+    """Pair what has the same names and settings; contents, weights and versions may differ and are reported.
+
+    Args:
+        a: the run to compare with.
+        b: the run that is compared.
+
+    Returns:
+        B minus A, sample by sample, to the six digits that a submission keeps, and what else is not the same.
+    """
+    left, right = _tables(a), _tables(b)
     common = [key for key in left if key in right]
     if not common:
-        raise InvalidInput(f"{a} and {b} have no explainer on the same task, model, budget and metric in common")
-    pairs = [(key, compare(right[key], left[key]), _lost(left[key], right[key])) for key in common]
-    tested = [(key, d.p) for key, d, _ in pairs if d.p is not None]
-    adjusted = dict(zip((key for key, _ in tested), holm([p for _, p in tested]), strict=True))
-    changes = []
-    for key, difference, lost in pairs:
-        name = key[1].split("@")[0]
-        direction = registry.metrics.get(name).direction
-        changes.append(Change(key[0], key[1], direction, difference, adjusted.get(key), lost))
-    most = max((d.n for _, d, _ in pairs), default=0)
-    too_few = most <= EXACT and 2.0 / 2**most * len(tested) >= LEVEL
-    spell = lambda key: f"{key[0]} · {key[1]}"  # noqa: E731
+        raise InvalidInput(
+            f"{a.path} and {b.path} have no explainer on the same task, model, budget and metric in common"
+        )
+    differences = {key: compare(right[key].scores, left[key].scores) for key in common}
+    tested = {key: difference.p for key, difference in differences.items() if difference.p is not None}
+    adjusted = dict(zip(tested, holm(list(tested.values())), strict=True))
+    changes = [
+        Change(
+            key.row,
+            key.metric,
+            right[key].direction,
+            difference,
+            adjusted.get(key),
+            _lost(left[key].scores, right[key].scores),
+        )
+        for key, difference in differences.items()
+    ]
     return Comparison(
         changes,
-        [spell(key) for key in left if key not in right],
-        [spell(key) for key in right if key not in left],
+        [str(key) for key in left if key not in right],
+        [str(key) for key in right if key not in left],
         changed_provenance(a, b),
-        too_few,
+        inseparable(max(difference.n for difference in differences.values()), len(tested)),
     )
 
 
-def _tables(cells: Sequence[CellResult]) -> dict[tuple[str, str], Scores]:
-    """Headline scores by row and metric, seeds averaged within samples."""
-    found: dict[tuple[str, str], list[Scores]] = {}
-    for cell in cells:
-        for label, metric in cell.metrics.items():
-            entry = registry.metrics.get(metric.name)
-            row = _row(cell, "the model itself" if entry.level == "model" else cell.explainer)
-            found.setdefault((row, _unversioned(label)), []).append(cell.values(label, entry.headline))
-    return {key: average_seeds(runs).values for key, runs in sorted(found.items())}
+def _tables(run: Run) -> dict[_Key, _Table]:
+    """Headline scores by row and metric: those of the submissions, without samples that were not computed yet."""
+    found: dict[_Key, list[Scores]] = {}
+    directions: dict[_Key, str] = {}
+    for collected in collect(run, unfinished=True):
+        submission = collected.submission
+        for row, cells in collected.rows():
+            for label in row.results:
+                info = submission.metrics[label]
+                who = THE_MODEL if info.level == "model" else row.explainer.title
+                key = _Key(_spell(submission, row, who), label.unversioned)
+                if who == THE_MODEL and key in found:
+                    continue  # the same under every explainer
+                computed = {sample for cell in cells for sample in cell.scores.get(label, {})}
+                scores = submission.scores(row, label).items()
+                found.setdefault(key, []).append({sample: value for sample, value in scores if sample in computed})
+                directions[key] = info.direction
+    return {key: _Table(directions[key], average_seeds(runs).values) for key, runs in sorted(found.items())}
 
 
-def _row(cell: CellResult, who: str) -> str:
-    said = cell.identity
-    cut = "" if said["max_tokens"] is None else f" · {said['max_tokens']} tokens"
+def _spell(submission: Submission, row: SubmittedRow, who: str) -> str:
+    cut = "" if submission.max_tokens is None else f" · {submission.max_tokens} tokens"
     return (
-        f"{said['task']['name']} · {said['model']['name']} · {who} · budget {said['budget']} · "
-        f"{said['protocol']} · {said['removal']}{cut}"
+        f"{submission.task.name} · {submission.model.name} · {who} · budget {row.budget} · "
+        f"{submission.protocol} · {submission.removal}{cut}"
     )
-
-
-def _unversioned(label: str) -> str:
-    """A metric's name with the hash of its parameters, without its version: that is reported as a change."""
-    name, _, rest = label.partition("@")
-    _, dash, suffix = rest.partition("-")
-    return name + (f"@{suffix}" if dash else "")
 
 
 def _lost(a: Scores, b: Scores) -> int:
     return sum(1 for sample, value in a.items() if value is not None and sample in b and b[sample] is None)
 
 
-def changed_provenance(a: Path, b: Path) -> list[tuple[str, str, str]]:
-    """Every fact of code, machine, data, model and versions that the two runs do not share."""
+def changed_provenance(a: Run, b: Run) -> list[tuple[str, str, str]]:
+    """Every fact of code, machine, data, model and versions that the two runs do not share: what, in A, in B."""
     left, right = _facts(a), _facts(b)
     keys = [*left, *(key for key in right if key not in left)]
     return [(key, left.get(key, "absent"), right.get(key, "absent")) for key in keys if left.get(key) != right.get(key)]
 
 
-def _facts(path: Path) -> dict[str, str]:
-    last = run_calls(path)[-1]
+def _facts(run: Run) -> dict[str, str]:
+    last = run.calls[-1]
     found: dict[str, Any] = {"slalom-bench": last["slalom_bench"], "revision": last["git"]["revision"]}
     found |= {"uncommitted changes": last["git"]["dirty"], "python": last["python"], "platform": last["platform"]}
     found |= {f"package {name}": version for name, version in last["packages"].items()}
@@ -151,10 +190,11 @@ def _facts(path: Path) -> dict[str, str]:
         found[f"content of {source['task']}"] = source["source"]["content_hash"]
         found[f"weights of {where}"] = source["weights"]
         found[f"dtype of {where}"] = source["dtype"]
-    for cell in read_run(path):
-        explainer: Mapping[str, Any] = cell.identity["explainer"]
-        found[f"version of explainer {explainer['name']}"] = explainer["version"]
-        found[f"version of task {cell.identity['task']['name']}"] = cell.identity["task"]["version"]
-        for label in cell.metrics:
-            found[f"version of metric {label.split('@')[0]}"] = label.split("@")[1].split("-")[0]
+    for cell in run.cells:
+        explainer, task, removal = cell.identity.explainer, cell.identity.task, cell.identity.removal
+        found[f"version of explainer {explainer.name}"] = explainer.version
+        found[f"version of task {task.name}"] = task.version
+        found[f"version of removal {removal.name}"] = removal.version
+        for label in cell.scores:
+            found[f"version of metric {label.name}"] = label.version
     return {key: str(value) for key, value in found.items()}

@@ -1,152 +1,140 @@
-"""Reading a run directory: the scores of every cell, and the tables that a person reads."""
+"""A run directory as objects: read in this one place, once a command."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from slalom_bench import registry
-from slalom_bench.errors import StoreError
-from slalom_bench.results.statistics import Ranked, Scores, average_seeds, rank
+from slalom_bench.core.types import Explanation
+from slalom_bench.run.identity import CellIdentity, MetricLabel
+from slalom_bench.run.records import explanation_from_dict, is_failed
 from slalom_bench.run.store import CellStore, RunStore
 
 PRIMARY = "@primary"
+"""The name of a metric's value that stands for the value of each explanation's own primary score."""
+EXPLAINING = "explaining"
+"""What was being done when an explanation failed; of a score it is the metric's label."""
+
+StoredRow = Mapping[str, Any]
+"""A row of the store: explanation, cost or score of one sample, or its error."""
 
 
 @dataclass(frozen=True)
-class MetricResult:
-    """One metric's rows on one cell."""
+class Failure:
+    """An error of one sample: what every count of failures, wherever it is shown, is made of."""
 
-    label: str
-    rows: Mapping[str, Mapping[str, Any]]
-
-    @property
-    def name(self) -> str:
-        return self.label.split("@")[0]
+    sample: str
+    doing: str
+    """`explaining`, or the label of the metric."""
+    type: str
+    message: str
 
 
 @dataclass(frozen=True)
 class CellResult:
-    """A cell as it was stored."""
+    """One cell as it was stored."""
 
-    identity: Mapping[str, Any]
-    explanations: Mapping[str, Mapping[str, Any]]
-    costs: Mapping[str, Mapping[str, float]]
-    metrics: Mapping[str, MetricResult]
+    identity: CellIdentity
+    samples: tuple[str, ...] | None
+    """The samples of a finished cell in their order; None while it is not finished."""
+    explanations: Mapping[str, StoredRow]
+    costs: Mapping[str, StoredRow]
+    scores: Mapping[MetricLabel, Mapping[str, StoredRow]]
 
-    @property
-    def explainer(self) -> str:
-        """Name and parameters, as on the command line."""
-        entry = self.identity["explainer"]
-        params = ",".join(f"{key}={value}" for key, value in entry["params"].items())
-        return entry["name"] + (f":{params}" if params else "")
+    def values(self, label: MetricLabel, name: str) -> dict[str, float | None]:
+        """One named value of a metric for each sample; None where it is undefined or failed."""
+        return {sample: row["values"].get(self._value_name(name, sample)) for sample, row in self.scores[label].items()}
+
+    def reason(self, label: MetricLabel, name: str, sample: str) -> str | None:
+        """Why a sample has no such value; None where it was not computed, or has one."""
+        row = self.scores[label].get(sample)
+        if row is None:
+            return None
+        if error := row.get("error"):
+            return f"failed: {error['type']}"
+        reason = row["undefined"].get(self._value_name(name, sample))
+        return None if reason is None else str(reason)
+
+    def _value_name(self, name: str, sample: str) -> str:
+        if name != PRIMARY:
+            return name
+        stored = self.explanations.get(sample, {}).get("explanation") or {}
+        return str(stored.get("primary", PRIMARY))
+
+    def failures(self) -> list[Failure]:
+        """Every error of its samples; a score is not one where its explanation had failed already."""
+        chosen = None if self.samples is None else set(self.samples)
+        tables = [(EXPLAINING, self.explanations), *((str(label), rows) for label, rows in self.scores.items())]
+        return [
+            Failure(sample, doing, str(row["error"]["type"]), str(row["error"]["message"]))
+            for doing, rows in tables
+            for sample, row in rows.items()
+            if is_failed(row) and (chosen is None or sample in chosen)
+        ]
 
     @property
     def failed(self) -> int:
-        """Samples with an error row anywhere."""
-        tables = [self.explanations, *(metric.rows for metric in self.metrics.values())]
-        return sum(1 for sample in self.explanations if any(table.get(sample, {}).get("error") for table in tables))
+        """Samples with a failure, whatever failed."""
+        return len({failure.sample for failure in self.failures()})
 
-    def values(self, label: str, name: str) -> dict[str, float | None]:
-        """One named value of a metric per sample; None where undefined or failed."""
-        chosen = {}
-        for sample, row in self.metrics[label].rows.items():
-            key = name
-            if name == PRIMARY:
-                key = (self.explanations.get(sample, {}).get("explanation") or {}).get("primary", PRIMARY)
-            chosen[sample] = row["values"].get(key)
-        return chosen
+    def explained(self) -> dict[str, Explanation]:
+        """The explanations of the samples that have one."""
+        rows = self.explanations.items()
+        return {sample: explanation_from_dict(row["explanation"]) for sample, row in rows if "explanation" in row}
 
-    def reasons(self, label: str, name: str) -> Counter[str]:
-        """Why values are undefined, counted."""
-        counts: Counter[str] = Counter()
-        for sample, row in self.metrics[label].rows.items():
-            explanation = self.explanations.get(sample, {}).get("explanation") or {}
-            key = explanation.get("primary", name) if name == PRIMARY else name
-            if row.get("error"):
-                counts[f"failed: {row['error']['type']}"] += 1
-            elif key in row["undefined"]:
-                counts[row["undefined"][key]] += 1
-        return counts
-
-    def mean_cost(self, what: str = "explain") -> dict[str, float]:
-        """Mean cost per sample of explaining (or of one metric, by label)."""
-        rows = [row for key, row in self.costs.items() if key.startswith(f"{what}:")]
-        names = [name for name in (rows[0] if rows else {}) if name != "id"]
-        return {name: sum(row[name] for row in rows) / len(rows) for name in names}
-
-
-def require_run(path: Path) -> None:
-    """An error where a directory is not that of a run."""
-    if not (path / "run.json").is_file():
-        raise StoreError(f"{path} is not a run directory (no run.json); give the --out of a `slalom-bench run`")
-
-
-def read_run(path: Path) -> list[CellResult]:
-    """Every cell of a run directory."""
-    require_run(path)
-    return [read_cell(store) for store in RunStore(path).cells()]
-
-
-def read_cell(store: CellStore) -> CellResult:
-    metrics = {label: MetricResult(label, store.scores(label).rows) for label in store.metrics()}
-    return CellResult(store.identity, store.explanations.rows, store.costs.rows, metrics)
+    def explaining_costs(self) -> list[StoredRow]:
+        """What it took to explain each sample, whether that succeeded or not."""
+        samples = self.explanations if self.samples is None else self.samples
+        keys = [f"explain:{sample}" for sample in samples]
+        return [self.costs[key] for key in keys if key in self.costs]
 
 
 @dataclass(frozen=True)
-class Group:
-    """Cells that may be compared with each other: all but explainer and seed is the same."""
+class Run:
+    """A run directory: the record of every call on it, and every cell."""
 
-    task: Mapping[str, Any]
-    model: Mapping[str, Any]
-    budget: int
-    settings: Mapping[str, Any]
-    cells: Sequence[CellResult]
+    path: Path
+    calls: tuple[Mapping[str, Any], ...]
+    cells: tuple[CellResult, ...]
 
-    @property
-    def title(self) -> str:
-        return f"{self.task['name']} · {self.model['name']} · budget {self.budget}"
+    def only(self, identities: Iterable[CellIdentity]) -> Run:
+        """The same run with these cells alone."""
+        keys = {identity.key for identity in identities}
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.identity.key in keys))
 
-    def labels(self) -> list[str]:
-        """Metric labels present in any cell, in the order that the task names them."""
-        present = {label for cell in self.cells for label in cell.metrics}
-        return sorted(present, key=metric_order)
-
-    def by_explainer(self) -> dict[str, list[CellResult]]:
+    def tables(self) -> list[list[CellResult]]:
+        """Cells that differ in explainer and seed alone, together, by seed."""
         found: dict[str, list[CellResult]] = {}
-        for cell in self.cells:
-            found.setdefault(cell.explainer, []).append(cell)
-        return found
+        for cell in sorted(self.cells, key=lambda cell: (cell.identity.explainer.title, cell.identity.seed)):
+            found.setdefault(cell.identity.table_key, []).append(cell)
+        return list(found.values())
 
-    def ranking(self, label: str, name: str | None = None) -> list[Ranked]:
-        """Explainers ranked by a metric's headline value (or another), seeds averaged within samples first."""
-        entry = registry.metrics.get(label.split("@")[0])
-        table: dict[str, Scores] = {}
-        for explainer, cells in self.by_explainer().items():
-            seeds = [c.values(label, name or entry.headline) for c in cells if label in c.metrics]
-            if seeds:
-                table[explainer] = average_seeds(seeds).values
-        return rank(table, entry.direction)
+    def texts(self, identity: CellIdentity) -> Mapping[str, StoredRow]:
+        """The texts that a cell explains, in the model's tokens, as far as the run kept them."""
+        return RunStore(self.path).samples(identity).rows
 
 
-def groups(cells: Sequence[CellResult]) -> list[Group]:
-    """Comparable groups, in the order in which they appear."""
-    found: dict[str, list[CellResult]] = {}
-    for cell in cells:
-        rest = {key: value for key, value in cell.identity.items() if key not in ("explainer", "seed")}
-        found.setdefault(repr(sorted(rest.items(), key=lambda item: item[0])), []).append(cell)
-    made = []
-    for members in found.values():
-        first = members[0].identity
-        settings = {key: first[key] for key in ("protocol", "removal", "max_tokens")}
-        made.append(Group(first["task"], first["model"], first["budget"], settings, members))
-    return made
+def read_run(path: Path) -> Run:
+    """Read a run directory.
+
+    Args:
+        path: the `--out` of `slalom-bench run`.
+
+    Returns:
+        Everything in it but the texts; a directory that is no run, or of another schema, is an error.
+    """
+    store = RunStore(path)
+    calls = store.calls()
+    return Run(path, tuple(calls), tuple(_read_cell(cell) for cell in store.cells()))
 
 
-def metric_order(label: str) -> tuple[int, str]:
-    """Where a metric's column stands."""
-    entry = registry.metrics.find(label.split("@")[0])
-    return (1000 if entry is None else entry.order, label)
+def _read_cell(store: CellStore) -> CellResult:
+    return CellResult(
+        store.identity,
+        None if store.samples is None else tuple(store.samples),
+        store.explanations.rows,
+        store.costs.rows,
+        {label: store.scores(label).rows for label in store.labels()},
+    )

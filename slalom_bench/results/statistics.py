@@ -23,6 +23,8 @@ RESAMPLES = 5000
 FLIPS = 9999
 EXACT = 12
 """Up to this many pairs every sign pattern is enumerated."""
+LEVEL = 0.05
+"""A difference is significant where its corrected p-value is below this."""
 COVERAGE = 0.5
 """An explainer with scores for less than this share of the samples is listed but not ranked."""
 ROUNDING = 1e-12
@@ -184,6 +186,15 @@ def holm(pvalues: Sequence[float]) -> list[float]:
         running = max(running, min(1.0, (len(pvalues) - step) * pvalues[i]))
         adjusted[i] = running
     return adjusted
+
+
+def inseparable(n: int, comparisons: int) -> bool:
+    """Whether so few samples cannot make any of so many comparisons significant, whatever the scores are.
+
+    >>> inseparable(5, 4), inseparable(12, 4)
+    (True, False)
+    """
+    return n <= EXACT and 2.0 / 2**n * max(1, comparisons) >= LEVEL
 
 
 def average_seeds(runs: Sequence[Scores]) -> SeedAverage:

@@ -7,69 +7,55 @@ that means, intervals and ties can be computed again by whoever reads it. No tex
 from __future__ import annotations
 
 import json
-import re
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, PlainSerializer, PlainValidator, ValidationError
 
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.references import Ref
 from slalom_bench.errors import InvalidInput
-from slalom_bench.run.store import readable_name
+from slalom_bench.run.identity import (
+    CellIdentity,
+    Count,
+    ExplainerIdentity,
+    MetricLabel,
+    ModelIdentity,
+    Name,
+    Params,
+    Record,
+    RemovalIdentity,
+    TaskIdentity,
+    Text,
+    readable_name,
+)
+from slalom_bench.run.loading import OUTSIDE
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LARGEST_FILE = 20_000_000
-EMBEDDED = "mini-"
-"""Models that ship with the package begin so: their results are a demonstration and have tables of their own."""
-OUTSIDE = "outside"
-"""Family of methods that are not registered: their explanations came from a file (`slalom-bench score`)."""
-STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 SIX_DIGITS = 6
 
 
-def _plain(text: str) -> str:
-    if STEERING.search(text):
-        raise ValueError("control characters and direction marks are not allowed")
-    return text
+def _label(value: Any) -> MetricLabel:
+    if isinstance(value, MetricLabel):
+        return value
+    try:
+        return MetricLabel.parse(str(value))
+    except InvalidInput as error:
+        raise ValueError(str(error)) from error
 
 
-Text = Annotated[str, Field(max_length=400), AfterValidator(_plain)]
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
+Label = Annotated[MetricLabel, PlainValidator(_label), PlainSerializer(str)]
+"""A metric's label, spelled in JSON."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0)]
-Params = dict[Name, bool | int | float | Text | list[Any] | None]
 
 
-class Part(BaseModel):
-    """Base: nothing unknown, nothing infinite, nothing changed after reading."""
+class MetricInfo(Record):
+    """What a metric declared when its scores were computed, so that a reader needs no plug-in to rank them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class TaskInfo(Part):
-    name: Name
-    version: Count
-    params: Params
-    content: Name
-    source: Text
-
-
-class ModelInfo(Part):
-    name: Name
-    identity: Name
-    dtype: Name
-
-    @property
-    def embedded(self) -> bool:
-        return self.name.startswith(EMBEDDED)
-
-
-class MetricInfo(Part):
     name: Name
     version: Count
     params: Params
@@ -79,9 +65,23 @@ class MetricInfo(Part):
     level: Literal["explainer", "model"]
     """Whether it says something of the explainer, or of the model whatever the explainer."""
     summary: Text
+    order: int
+    """Where its column stands."""
+    curve: Text
+    """What its values k1, k2, ... are drawn against; empty where it has none."""
+
+    @property
+    def label(self) -> MetricLabel:
+        """The label that its name, version and parameters make."""
+        return MetricLabel.of(self.name, self.version, self.params)
+
+    @property
+    def reference(self) -> str:
+        """The metric as on the command line."""
+        return str(Ref(self.name, None, self.params))
 
 
-class Result(Part):
+class MetricSummary(Record):
     """One metric on one row: the headline value of every sample (null: undefined), and what follows from them."""
 
     n: Count
@@ -95,10 +95,10 @@ class Result(Part):
     reasons: dict[Name, Count]
     values: list[float | None]
     parts: dict[Name, float]
-    """Means of the metric's other values: k1..k10 of strict fidelity, the other scores of a ranking metric."""
+    """Means of the metric's other values: the points of its curve, the other scores of a ranking metric."""
 
 
-class CostInfo(Part):
+class CostInfo(Record):
     """Means per sample of explaining alone: seconds include `saved_seconds`, what the model took for those queries that
     another explainer had already asked."""
 
@@ -114,32 +114,29 @@ class CostInfo(Part):
     saved_seconds: Amount
 
 
-class ExplainerInfo(Part):
-    name: Name
-    version: Count
-    params: Params
-    family: Name
+class SubmittedRow(Record):
+    """One explainer at one budget, over its seeds."""
 
-
-class Entry(Part):
-    """One explainer at one budget."""
-
-    explainer: ExplainerInfo
+    explainer: ExplainerIdentity
     budget: Annotated[int, Field(ge=1)]
     seeds: Annotated[list[Count], Field(min_length=1)]
     failed: Count
-    """Samples with an error in the explanation or in a metric; `failures` counts the errors by their type."""
+    """Samples with an error in the explanation or in a metric, counted in each seed."""
     failures: dict[Name, Count]
-    results: dict[Name, Result]
+    """The errors by their type; one sample may have several."""
+    results: dict[Label, MetricSummary]
     cost: CostInfo | None
     scores_sha256: Sha256
 
     @property
     def title(self) -> str:
-        return str(Ref(self.explainer.name, None, self.explainer.params))
+        """The explainer with its parameters, and the budget."""
+        return f"{self.explainer.title}, budget {self.budget}"
 
 
-class Machine(Part):
+class Machine(Record):
+    """What a run was timed on."""
+
     device: Name
     model: Name
     count: Count | None
@@ -147,6 +144,7 @@ class Machine(Part):
 
     @property
     def fingerprint(self) -> str:
+        """A hash by which machines are told apart: seconds are compared inside one only."""
         return short_hash(self.model_dump(), 8)
 
     def __str__(self) -> str:
@@ -154,7 +152,7 @@ class Machine(Part):
         return f"{self.count or 1} x {self.model} ({self.device}{threads})"
 
 
-class Origin(Part):
+class Origin(Record):
     """Which code and machine; no paths, no command line of the submitter. No machine: calls ran on several."""
 
     slalom_bench: Name
@@ -167,51 +165,69 @@ class Origin(Part):
     started: Name
 
 
-class Submission(Part):
+class Submission(Record):
+    """The results of every explainer and budget on one task, model, protocol, removal rule, cut and set of samples."""
+
     kind: Literal["slalom-bench submission"] = "slalom-bench submission"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     suite: Name
-    task: TaskInfo
-    model: ModelInfo
+    task: TaskIdentity
+    model: ModelIdentity
     protocol: Literal["bench", "paper"]
-    removal: Literal["delete", "mask", "pad"]
+    removal: RemovalIdentity
     max_tokens: Annotated[int, Field(ge=1)] | None
     samples: Annotated[list[Name], Field(min_length=1)]
-    metrics: dict[Name, MetricInfo]
-    entries: Annotated[list[Entry], Field(min_length=1)]
+    metrics: dict[Label, MetricInfo]
+    rows: Annotated[list[SubmittedRow], Field(min_length=1)]
     origin: Origin
 
     @property
     def file_name(self) -> str:
         """Readable and unable to leave its folder; the hash is that of everything the file says of its scores."""
         said = self.model_dump(mode="json", exclude={"origin", "suite"})
-        for entry in said["entries"]:
-            del entry["cost"]
+        for row in said["rows"]:
+            del row["cost"]
         return f"{readable_name(self.task.name, self.model.name)}-{short_hash(said, 16)}.json"
 
-    def command(self, entry: Entry) -> str:
+    def identity(self, row: SubmittedRow) -> CellIdentity:
+        """The cell of a row's first seed."""
+        return CellIdentity(
+            task=self.task,
+            model=self.model,
+            explainer=row.explainer,
+            budget=row.budget,
+            seed=row.seeds[0],
+            protocol=self.protocol,
+            removal=self.removal,
+            max_tokens=self.max_tokens,
+        )
+
+    def scores(self, row: SubmittedRow, label: MetricLabel) -> dict[str, float | None]:
+        """The headline value of every sample."""
+        return dict(zip(self.samples, row.results[label].values, strict=True))
+
+    def command(self, row: SubmittedRow) -> str:
         """The command that computes a row again; names are quoted, so that none can be more than a word."""
-        outside = entry.explainer.family == OUTSIDE
+        outside = row.explainer.family == OUTSIDE
         words = ["slalom-bench", "run"]
         if outside:
-            words = ["slalom-bench", "score", "EXPLANATIONS.jsonl", "--name", entry.explainer.name]
-        words += ["--task", reference(self.task.name, self.task.source, self.task.params), "--model", self.model.name]
-        words += [] if outside else ["--explainer", entry.title]
-        for label in entry.results:
-            metric = self.metrics[label]
-            words += ["--metric", reference(metric.name, "", metric.params)]
-        words += [] if outside else ["--budget", str(entry.budget)]
-        words += ["--samples", str(len(self.samples)), "--seed", ",".join(map(str, entry.seeds))]
-        words += [] if outside else ["--protocol", self.protocol, "--removal", self.removal]
+            words = ["slalom-bench", "score", "EXPLANATIONS.jsonl", "--name", row.explainer.name]
+        words += ["--task", task_reference(self.task), "--model", self.model.name]
+        words += [] if outside else ["--explainer", row.explainer.title]
+        for label in row.results:
+            words += ["--metric", self.metrics[label].reference]
+        words += [] if outside else ["--budget", str(row.budget)]
+        words += ["--samples", str(len(self.samples)), "--seed", ",".join(map(str, row.seeds))]
+        words += [] if outside else ["--protocol", self.protocol, "--removal", str(self.removal)]
         if self.max_tokens is not None:
             words += ["--max-tokens", str(self.max_tokens)]
         return shlex.join(words)
 
 
-def reference(name: str, source: str, params: Mapping[str, Any]) -> str:
-    """A task or metric as on the command line; a file of the user's own goes by its name without its folder."""
-    entry = registry.tasks.find(name)
-    return str(Ref(name, source if entry is not None and entry.argument else None, params))
+def task_reference(task: TaskIdentity) -> str:
+    """A task as on the command line; a file of the submitter's own goes by its name without its folder."""
+    entry = registry.tasks.find(task.name)
+    return str(Ref(task.name, task.source if entry is not None and entry.argument else None, task.params))
 
 
 def rounded(value: float | None) -> float | None:
@@ -231,6 +247,7 @@ def spell(data: Any, indent: int = 0) -> str:
 
 
 def to_text(submission: Submission) -> str:
+    """A submission as the text of its file."""
     return spell(submission.model_dump(mode="json")) + "\n"
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from slalom_bench.core.types import Sample
 from slalom_bench.results.collect import Collected
-from slalom_bench.results.reading import CellResult
+from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.run.records import explanation_from_dict
-from slalom_bench.run.store import RunStore
+from slalom_bench.showing.figures import FAMILIES
 from slalom_bench.showing.shades import Layer, layers
 from slalom_bench.showing.units import Reading, read, visible
 
@@ -21,12 +20,13 @@ MOST_UNITS = 160
 FAINT = 0.04
 
 
-def examples(run: Path, collected: Collected, count: int, sources: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def examples(run: Run, collected: Collected, count: int) -> list[dict[str, Any]]:
     """The first samples of a submission whose texts the run kept, each under every explainer at its largest budget."""
     first = collected.cells[0][0]
-    rows = RunStore(run).samples(first.identity).rows
+    rows = run.texts(first.identity)
     chosen = [rows[sample] for sample in collected.submission.samples if sample in rows][:count]
-    weights = first.identity["model"]["identity"]
+    weights = first.identity.model.identity
+    sources = [source for call in run.calls for source in call["sources"]]
     names: list[str] = next((s.get("class_names", []) for s in sources if s.get("weights") == weights), [])
     return [_example(row, _largest(collected), names) for row in chosen]
 
@@ -34,14 +34,12 @@ def examples(run: Path, collected: Collected, count: int, sources: Sequence[Mapp
 def _largest(collected: Collected) -> list[tuple[str, str, CellResult]]:
     """The row of the largest budget for each explainer: title, family, its first seed."""
     found: dict[str, tuple[int, str, CellResult]] = {}
-    for entry, cells in zip(collected.submission.entries, collected.cells, strict=True):
-        if entry.title not in found or entry.budget > found[entry.title][0]:
-            cell = min(cells, key=lambda cell: cell.identity["seed"])
-            found[entry.title] = (entry.budget, entry.explainer.family, cell)
-    order = ["slalom", "additive", "gradient", "lrp", "attention"]
-    ranked = sorted(
-        found.items(), key=lambda item: (order.index(item[1][1]) if item[1][1] in order else len(order), item[0])
-    )
+    for row, cells in collected.rows():
+        title, family = row.explainer.title, row.explainer.family
+        if title not in found or row.budget > found[title][0]:
+            found[title] = (row.budget, family, cells[0])
+    order = {family: i for i, family in enumerate(FAMILIES)}
+    ranked = sorted(found.items(), key=lambda item: (order.get(item[1][1], len(order)), item[0]))
     return [(title, family, cell) for title, (_, family, cell) in ranked]
 
 

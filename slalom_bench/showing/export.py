@@ -2,77 +2,81 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.boards import ARROWS, Board, Cell, boards
-from slalom_bench.results.collect import collect
-from slalom_bench.results.reading import read_run
+from slalom_bench.results.boards import Board, BoardCell, boards
+from slalom_bench.results.collect import require_results
+from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.run.store import write_text
-from slalom_bench.showing.figures import number
+from slalom_bench.showing.wording import facts, number
 
 if TYPE_CHECKING:
     import pandas as pd
 
 FORMATS = ("csv", "parquet", "latex")
+ARROWS = {"higher": r"$\uparrow$", "lower": r"$\downarrow$"}
 NAMES = {"csv": "scores.csv", "parquet": "scores.parquet", "latex": "tables.tex"}
 
 
-def scores(run: Path) -> pd.DataFrame:
+def scores(run: Run) -> pd.DataFrame:
     """One line for each value of each metric on each sample; an undefined one has its reason instead of a number."""
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
-    for cell in read_run(run):
-        said = cell.identity
-        shared = {
-            "task": said["task"]["name"],
-            "content": said["task"]["content"],
-            "model": said["model"]["name"],
-            "weights": said["model"]["identity"],
-            "protocol": said["protocol"],
-            "removal": said["removal"],
-            "max_tokens": said["max_tokens"],
-            "budget": said["budget"],
-            "seed": said["seed"],
-            "explainer": cell.explainer,
-            "explainer_version": said["explainer"]["version"],
-        }
-        for label, metric in cell.metrics.items():
-            for sample, row in metric.rows.items():
-                common = {**shared, "sample": sample, "metric": label}
-                rows += [{**common, "name": n, "value": v, "reason": None} for n, v in row["values"].items()]
-                rows += [{**common, "name": n, "value": None, "reason": r} for n, r in row["undefined"].items()]
-                if error := row.get("error"):
-                    reason = f"failed: {error['type']}: {error['message']}"
-                    rows.append({**common, "name": None, "value": None, "reason": reason})
+    rows = [row for cell in run.cells for row in _rows(cell)]
     if not rows:
-        raise InvalidInput(f"{run} holds no scores yet")
-    frame = pd.DataFrame(rows)
-    return frame.astype({"value": "float64", "max_tokens": "Int64"})
+        raise InvalidInput(f"{run.path} holds no scores yet")
+    return pd.DataFrame(rows).astype({"value": "float64", "max_tokens": "Int64"})
 
 
-def latex(run: Path) -> str:
-    """A booktabs table for each comparable group: means with intervals, the best and its ties bold."""
+def _rows(cell: CellResult) -> Iterator[dict[str, Any]]:
+    said = cell.identity
+    shared = {
+        "task": said.task.name,
+        "content": said.task.content,
+        "model": said.model.name,
+        "weights": said.model.identity,
+        "protocol": said.protocol,
+        "removal": str(said.removal),
+        "max_tokens": said.max_tokens,
+        "budget": said.budget,
+        "seed": said.seed,
+        "explainer": said.explainer.title,
+        "explainer_version": said.explainer.version,
+    }
+    for label, stored in cell.scores.items():
+        for sample, row in stored.items():
+            common = {**shared, "sample": sample, "metric": str(label)}
+            for name, value in row["values"].items():
+                yield {**common, "name": name, "value": value, "reason": None}
+            for name, reason in row["undefined"].items():
+                yield {**common, "name": name, "value": None, "reason": reason}
+            if error := row.get("error"):
+                reason = f"failed: {error['type']}: {error['message']}"
+                yield {**common, "name": None, "value": None, "reason": reason}
+
+
+def latex(run: Run) -> str:
+    """A booktabs table for each board: means with intervals, the best and its ties bold."""
     parts = ["% needs \\usepackage{booktabs}"]
-    parts += [_table(board) for board in boards([c.submission for c in collect(run, unfinished=True)])]
+    parts += [_table(board) for board in boards([c.submission for c in require_results(run, unfinished=True)])]
     return "\n\n".join(parts) + "\n"
 
 
 def _table(board: Board) -> str:
     import pandas as pd
 
-    arrows = {"↑": r"$\uparrow$", "↓": r"$\downarrow$"}
-    columns = [f"{escape(info.name)} {arrows[ARROWS[info.direction]]}" for info in board.metrics.values()]
+    columns = [f"{escape(info.name)} {ARROWS[info.direction]}" for info in board.metrics.values()]
     body = [[_cell(row.cells.get(label)) for label in board.metrics] for row in board.rows]
     frame = pd.DataFrame(body, columns=columns, index=[escape(row.name) for row in board.rows])
-    facts = "; ".join(f"{name} {value}" for name, value in board.facts)
-    caption = escape(f"{board.title}. Mean [95 % interval]; bold: best or not separable from it. {facts}.")
+    shared = "; ".join(f"{name} {value}" for name, value in facts(board))
+    caption = escape(f"{board.title}. Mean [95 % interval]; bold: best or not separable from it. {shared}.")
     return str(frame.to_latex(escape=False, caption=caption, label=f"tab:{board.key}", position="htbp"))
 
 
-def _cell(cell: Cell | None) -> str:
+def _cell(cell: BoardCell | None) -> str:
     if cell is None:
         return "missing"
     if cell.result.mean is None:
@@ -98,11 +102,11 @@ def escape(text: str) -> str:
     return "".join(special.get(letter, letter) for letter in text)
 
 
-def export(run: Path, kind: str, out: Path | None = None) -> Path:
+def export(run: Run, kind: str, out: Path | None = None) -> Path:
     """Write one format; into the run directory unless told otherwise."""
     if kind not in FORMATS:
         raise InvalidInput(f"unknown format {kind!r}; one of {', '.join(FORMATS)}")
-    path = out or run / NAMES[kind]
+    path = out or run.path / NAMES[kind]
     try:
         if kind == "latex":
             write_text(path, latex(run))

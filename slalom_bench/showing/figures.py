@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from slalom_bench.showing.labels import shorten
+from slalom_bench.showing.wording import number
+
 WIDTH, LEFT, RIGHT, TOP, BOTTOM = 480.0, 58.0, 14.0, 16.0, 40.0
 LETTER = 6.9
 """About the width of a letter of a label."""
@@ -30,6 +33,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
+    """A named line; `row` as in a point."""
+
     name: str
     family: str
     points: Sequence[tuple[float, float]]
@@ -48,12 +53,14 @@ class Axis:
 
     @classmethod
     def over(cls, values: Sequence[float], start: float, end: float, *, log: bool = False, pad: float = 0.06) -> Axis:
+        """An axis with room for all values between two places."""
         log = log and min(values) > 0
         ends = [math.log10(v) for v in (min(values), max(values))] if log else [min(values), max(values)]
         gap = (ends[1] - ends[0]) or (0.3 if log else max(abs(ends[0]), 1.0) * 0.2)
         return cls(ends[0] - pad * gap, ends[1] + pad * gap, start, end, log)
 
     def at(self, value: float) -> float:
+        """The place of a value."""
         scaled = math.log10(value) if self.log else value
         return self.start + (scaled - self.low) / (self.high - self.low) * (self.end - self.start)
 
@@ -74,22 +81,13 @@ class Axis:
         return [i * step for i in range(first, math.floor(self.high / step) + 1)]
 
 
-def number(value: float) -> str:
-    """Three significant digits without an exponent where a person would write none."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}" if abs(value) < 1e6 else f"{value:.2e}"
-    text = f"{value:.3g}"
-    return text if "e" not in text or abs(value) < 1e-4 else f"{value:.5f}"
-
-
 def _p(value: float) -> str:
     """A coordinate."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def family_class(family: str) -> str:
+    """The class of the page's styles that gives a family its colour."""
     return f"f-{family}" if family in FAMILIES else "f-other"
 
 
@@ -276,10 +274,6 @@ def whisker(low: float, mean: float, high: float, ends: tuple[float, float]) -> 
         '<svg class="whisk" viewBox="0 0 84 10" aria-hidden="true"><line x1="0" y1="5" x2="84" y2="5" class="grid"/>'
         '<line x1="{}" y1="5" x2="{}" y2="5" class="whisker"/><circle cx="{}" cy="5" r="3"/></svg>'
     ).format(_p(a), _p(max(b, a + 0.5)), _p(m))
-
-
-def shorten(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -10,7 +10,8 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.submission import Submission, read_submission
 from slalom_bench.results.verification import problems
-from slalom_bench.run.store import readable_name, write_text
+from slalom_bench.run.identity import readable_name
+from slalom_bench.run.store import write_text
 from slalom_bench.showing import markdown
 from slalom_bench.showing.page import GROUPS, index
 
@@ -33,8 +34,8 @@ def read_results(folder: Path) -> list[Submission]:
 def generate(submissions: Sequence[Submission]) -> dict[str, str]:
     """File name to content of everything that is generated."""
     made = boards(submissions)
-    tasks = sorted({board.task.name for board in made})
-    files = {task_file(task): task_page(task, [b for b in made if b.task.name == task]) for task in tasks}
+    tasks = sorted({board.identity.task.name for board in made})
+    files = {task_file(task): task_page(task, [b for b in made if b.identity.task.name == task]) for task in tasks}
     files["README.md"] = overview(tasks, made)
     files["index.html"] = index(made)
     return files
@@ -47,35 +48,33 @@ def task_file(task: str) -> str:
 
 
 def task_page(task: str, made: Sequence[Board]) -> str:
+    """The Markdown page of one task: full models first, those that ship with the package apart."""
     parts = [MARK, f"# {markdown.escape(task)}", markdown.READING]
     for embedded, title, note in GROUPS:
-        members = [board for board in made if board.model.embedded == embedded]
+        members = [board for board in made if board.embedded == embedded]
         if members:
             parts += [f"## {title}", note, *(markdown.section(board, 3) for board in members)]
     return "\n\n".join(parts) + "\n"
 
 
 def overview(tasks: Sequence[str], made: Sequence[Board]) -> str:
+    """The folder's README: a line for each task."""
     lines = []
     for task in tasks:
-        own = [board for board in made if board.task.name == task]
-        models = sorted({board.model.name for board in own})
+        own = [board for board in made if board.identity.task.name == task]
+        models = sorted({board.identity.model.name for board in own})
         rows = sum(len(board.rows) for board in own)
         names = ", ".join(markdown.escape(model) for model in models)
         lines.append(f"- [{markdown.escape(task)}]({task_file(task)}): {len(own)} tables, {rows} rows, on {names}")
-    return (
-        "\n\n".join(
-            [
-                MARK,
-                "# Leaderboards",
-                "One page a task, and all of it in [index.html](index.html), which sorts, filters and works from disk.",
-                "\n".join(lines) or "No results yet.",
-                "To add a row: `slalom-bench run ...`, `slalom-bench submit RUN`, `slalom-bench verify FILE --recompute 2`, "
-                "`slalom-bench leaderboard`, and send the new file of `results/` with what was generated.",
-            ]
-        )
-        + "\n"
-    )
+    parts = [
+        MARK,
+        "# Leaderboards",
+        "One page a task, and all of it in [index.html](index.html), which sorts, filters and works from disk.",
+        "\n".join(lines) or "No results yet.",
+        "To add a row: `slalom-bench run ...`, `slalom-bench submit RUN`, `slalom-bench verify FILE --recompute 2`, "
+        "`slalom-bench leaderboard`, and send the new file of `results/` with what was generated.",
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def write(files: dict[str, str], folder: Path) -> list[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from slalom_bench.results.boards import ARROWS, REUSED, TOO_FEW, Board, Cell, Row
-from slalom_bench.showing.figures import number
+from slalom_bench.results.boards import Board, BoardCell, BoardRow
+from slalom_bench.showing import wording
 from slalom_bench.showing.units import visible
+from slalom_bench.showing.wording import MISSING, number
 
-MISSING = "missing"
 READING = (
     "Mean [95 % bootstrap interval] (interval of the rank). **Bold**: best, or not separable from the best (paired "
     "sign-flip test on the common samples, Holm-corrected, 5 %). Undefined samples are counted and left out. "
@@ -37,7 +37,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
     return str(tabulate(rows, headers=header, tablefmt="pipe", colalign=align, disable_numparse=True))
 
 
-def spell(cell: Cell | None) -> str:
+def spell(cell: BoardCell | None) -> str:
     """`0.012 [0.010, 0.015] (1-2)`, or why there is no number."""
     if cell is None:
         return MISSING
@@ -53,7 +53,8 @@ def spell(cell: Cell | None) -> str:
 
 
 def quality(board: Board) -> str:
-    header = ["explainer", *(f"{escape(info.name)} {ARROWS[info.direction]}" for info in board.metrics.values())]
+    """The table of metrics, one row an explainer."""
+    header = ["explainer", *(escape(wording.heading(info)) for info in board.metrics.values())]
     rows = [[escape(row.name), *(spell(row.cells.get(label)) for label in board.metrics)] for row in board.rows]
     return table(header, rows)
 
@@ -66,40 +67,35 @@ def cost(board: Board) -> str:
         where = "several machines: seconds are not shown" if machine is None else f"{machine}, {machine.fingerprint}"
         parts += [f"Per sample, on {escape(where)}:", table(header, [_cost(row) for row in rows], range(1, 9))]
     if any(row.reused for row in board.rows):
-        parts.append(REUSED)
+        parts.append(wording.REUSED)
     return "\n\n".join(parts)
 
 
-def _cost(row: Row) -> list[str]:
+def _cost(row: BoardRow) -> list[str]:
     if row.cost is None:
-        return [escape(row.name), *[MISSING] * 7, str(row.entry.failed)]
+        return [escape(row.name), *[MISSING] * 7, str(row.failed)]
     counts = [f"{value:,.0f}" for value in (row.cost.queries, row.cost.forwards, row.cost.backwards, row.cost.tokens)]
     seconds = (row.cost.model_seconds, row.cost.seconds, row.cost.median_seconds)
     times = ["-" if row.machine is None else number(value) + "†" * row.reused for value in seconds]
-    return [escape(row.name), *counts, *times, str(row.entry.failed)]
+    return [escape(row.name), *counts, *times, str(row.failed)]
 
 
-def fidelity(board: Board) -> str:
-    """Strict fidelity against the number of deletions, where it was measured (Fig. 6 as numbers)."""
-    parts = []
+def curves(board: Board) -> list[tuple[str, str]]:
+    """Title and table of every metric that declares a curve, the means of its points (Fig. 6 as numbers)."""
+    made = []
     for label, info in board.metrics.items():
-        if info.name != "strict-fidelity":
-            continue
-        counts = deletions(board, label)
-        rows = []
-        for row in board.rows:
-            means = row.cells[label].result.parts if label in row.cells else {}
-            if means:
-                rows.append([escape(row.name), *(number(means[k]) if k in means else MISSING for k in counts)])
-        if rows and counts:
-            parts.append(table(["explainer", *counts], rows, range(1, len(counts) + 1)))
-    return "\n\n".join(parts)
-
-
-def deletions(board: Board, label: str) -> list[str]:
-    """k1, k2, ... in order, as far as any row has them."""
-    names = {k for row in board.rows if label in row.cells for k in row.cells[label].result.parts}
-    return sorted((k for k in names if re.fullmatch(r"k\d+", k)), key=lambda k: int(k[1:]))
+        points = wording.curve_points(board, label)
+        means = [(row.name, row.cells[label].result.parts) for row in board.rows if label in row.cells]
+        rows = [
+            [escape(name), *(number(parts[k]) if k in parts else MISSING for k in points)]
+            for name, parts in means
+            if parts
+        ]
+        if rows and points:
+            header = table(["explainer", *points], rows, range(1, len(points) + 1))
+            unit = f", {escape(info.unit)}" if info.unit else ""
+            made.append((wording.curve_title(info), f"Mean at each k{unit}:\n\n{header}"))
+    return made
 
 
 def undefined(board: Board) -> str:
@@ -113,24 +109,26 @@ def undefined(board: Board) -> str:
 
 
 def commands(board: Board) -> str:
+    """The command of every row, and how far older submissions of it are away."""
     lines = [f"- {escape(row.name)}: {code(row.command)}" for row in board.rows]
     lines += [f"- {escape(row.name)}, submitted before too: means apart by {a}" for row in board.rows for a in row.also]
     return "\n".join(lines)
 
 
 def facts(board: Board) -> str:
-    return "; ".join(f"{name} {escape(value)}" for name, value in board.facts)
+    """What all rows share, in one line."""
+    return "; ".join(f"{name} {escape(value)}" for name, value in wording.facts(board))
 
 
 def section(board: Board, level: int = 2) -> str:
     """A whole table with its cost and commands."""
     marks = "#" * level
     parts = [f"{marks} {escape(board.title)}", facts(board), quality(board)]
-    parts += [f"The model itself, {escape(name)}: {escape(value)}" for name, value in board.about_model.items()]
+    parts += [f"The model itself, {escape(name)}: {escape(value)}" for name, value in wording.about_model(board)]
     if board.too_few:
-        parts.append(TOO_FEW)
-    if curve := fidelity(board):
-        parts += [f"{marks}# Fidelity against number of deletions", "Mean squared error after k deletions:", curve]
+        parts.append(wording.TOO_FEW)
+    for title, curve in curves(board):
+        parts += [f"{marks}# {escape(title)}", curve]
     parts += [f"{marks}# Cost", cost(board)]
     parts += [f"{marks}# Undefined", undefined(board)]
     parts += [f"{marks}# Reproduce", commands(board)]

@@ -57,16 +57,16 @@ def index(boards: Sequence[Board]) -> str:
     budgets = budget_plots(boards)
     groups = []
     for embedded, title, note in GROUPS:
-        views = [board_view(b, budgets.get(b.key, ())) for b in boards if b.model.embedded == embedded]
+        views = [board_view(b, budgets.get(b.key, ())) for b in boards if b.embedded == embedded]
         if views:
             groups.append({"title": title, "note": note, "boards": views})
     metrics = {(info.name, info.version): column(label, info) for b in boards for label, info in b.metrics.items()}
     rows = [row for board in boards for row in board.rows]
     choices = [
-        ("task", sorted({board.task.name for board in boards})),
-        ("model", sorted({board.model.name for board in boards})),
+        ("task", sorted({board.identity.task.name for board in boards})),
+        ("model", sorted({board.identity.model.name for board in boards})),
         ("family", sorted({row.family for row in rows})),
-        ("protocol", sorted({board.protocol for board in boards})),
+        ("protocol", sorted({board.identity.protocol for board in boards})),
     ]
     return render(
         "index.html",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from slalom_bench.results.boards import Board, boards
-from slalom_bench.results.collect import NOT_EXPLAINED, Collected, collect, run_calls
+from slalom_bench.results.collect import Collected, missing_metrics, require_results
+from slalom_bench.results.reading import Run
 from slalom_bench.run.store import write_text
 from slalom_bench.showing import markdown
 from slalom_bench.showing.examples import examples
@@ -19,35 +21,71 @@ from slalom_bench.showing.views import board_view, budget_plots, column, distrib
 NAMES = ("report.md", "report.html")
 
 
-def write_report(run: Path, shown: int = 2) -> tuple[Path, Path]:
-    """`report.md` and `report.html` in the run directory, with `shown` example texts for each task and model."""
-    collected = collect(run, unfinished=True)
-    calls = run_calls(run)
-    made = boards([c.submission for c in collected])
-    write_text(run / NAMES[0], as_markdown(run, collected, made, calls))
-    write_text(run / NAMES[1], as_html(run, collected, made, calls, shown))
-    return run / NAMES[0], run / NAMES[1]
+@dataclass(frozen=True)
+class RunReport:
+    """Everything that a report shows, before it is Markdown or a page."""
+
+    run: Run
+    collected: Sequence[Collected]
+    boards: Sequence[Board]
+
+    @classmethod
+    def of(cls, run: Run) -> RunReport:
+        """The report of a run as far as it is."""
+        collected = require_results(run, unfinished=True)
+        return cls(run, collected, boards([part.submission for part in collected]))
+
+    @property
+    def title(self) -> str:
+        """The name of the run's folder."""
+        return f"Report of {self.run.path.resolve().name}"
+
+    @property
+    def headline(self) -> str:
+        """How much was done, and how much of it failed."""
+        parts = [part.submission for part in self.collected]
+        rows = [row for part in parts for row in part.rows]
+        samples = sum(len(part.samples) * len(row.seeds) for part in parts for row in part.rows)
+        failed = sum(row.failed for row in rows)
+        trouble = f"{failed} of them failed, see below" if failed else "nothing failed"
+        return f"{len(rows)} explainers and budgets, {samples} samples explained; {trouble}."
+
+    def failures(self) -> list[dict[str, Any]]:
+        """Every kind of failure once: where, which explainer, doing what, what it said, how many samples."""
+        counts: Counter[tuple[str, str, str, str]] = Counter()
+        for part in self.collected:
+            where = f"{part.submission.task.name} · {part.submission.model.name}"
+            for row, cells in part.rows():
+                for failure in (failure for cell in cells for failure in cell.failures()):
+                    why = visible(f"{failure.type}: {failure.message}")[:300]
+                    counts[where, row.title, failure.doing, why] += 1
+        keys = ("where", "who", "what", "why")
+        return [dict(zip(keys, key, strict=True)) | {"count": count} for key, count in sorted(counts.items())]
+
+    def skips(self) -> list[tuple[str, str]]:
+        """What the last call left out, and metrics whose plug-in is not installed here."""
+        left = [(skip["what"], skip["reason"]) for skip in self.run.calls[-1].get("skips", [])]
+        left += [("scores", missing) for missing in missing_metrics(self.run)]
+        return [(visible(what), visible(reason)) for what, reason in left]
 
 
-def failures(collected: Sequence[Collected]) -> list[dict[str, Any]]:
-    """Every kind of failure once: which explainer and metric, what it said, how often."""
-    counts: Counter[tuple[str, str, str, str]] = Counter()
-    for part in collected:
-        where = f"{part.submission.task.name} · {part.submission.model.name}"
-        for entry, cells in zip(part.submission.entries, part.cells, strict=True):
-            who = f"{entry.title}, budget {entry.budget}"
-            for cell in cells:
-                tables = [("explaining", cell.explanations)]
-                tables += [(label, metric.rows) for label, metric in cell.metrics.items()]
-                for what, rows in tables:
-                    for row in rows.values():
-                        if (error := row.get("error")) and error["type"] != NOT_EXPLAINED:
-                            counts[where, who, what, visible(f"{error['type']}: {error['message']}")[:300]] += 1
-    keys = ("where", "who", "what", "why")
-    return [dict(zip(keys, key, strict=True)) | {"count": count} for key, count in sorted(counts.items())]
+def write_report(run: Run, shown: int = 2) -> tuple[Path, Path]:
+    """Write `report.md` and `report.html` into the run directory.
+
+    Args:
+        run: the run, finished or not.
+        shown: example texts for each task and model.
+
+    Returns:
+        The two files.
+    """
+    report = RunReport.of(run)
+    write_text(run.path / NAMES[0], as_markdown(report))
+    write_text(run.path / NAMES[1], as_html(report, shown))
+    return run.path / NAMES[0], run.path / NAMES[1]
 
 
-def provenance(calls: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+def provenance(calls: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """The last call's record, flat; the machine and packages of a run are those of its calls."""
     last = calls[-1]
     machine = last["machine"]
@@ -76,61 +114,49 @@ def provenance(calls: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(visible(name), visible(value)) for name, value in found]
 
 
-def skips(calls: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(visible(skip["what"]), visible(skip["reason"])) for skip in calls[-1].get("skips", [])]
-
-
-def headline(collected: Sequence[Collected], failed: Sequence[dict[str, Any]]) -> str:
-    rows = sum(len(part.submission.entries) for part in collected)
-    samples = sum(len(part.submission.samples) * len(e.seeds) for part in collected for e in part.submission.entries)
-    count = sum(f["count"] for f in failed)
-    trouble = f"; {count} failures, listed below" if count else "; nothing failed"
-    return f"{rows} explainers and budgets, {samples} samples explained{trouble}."
-
-
-def as_markdown(run: Path, collected: Sequence[Collected], made: Sequence[Board], calls: list[dict[str, Any]]) -> str:
-    failed = failures(collected)
-    parts = [f"# Report of {markdown.escape(run.resolve().name)}", headline(collected, failed), markdown.READING]
-    parts += [markdown.section(board, 2) for board in made]
+def as_markdown(report: RunReport) -> str:
+    """The report as Markdown."""
+    parts = [f"# {markdown.escape(report.title)}", report.headline, markdown.READING]
+    parts += [markdown.section(board, 2) for board in report.boards]
     parts.append("## Failures")
-    rows = [[*(markdown.escape(f[key]) for key in ("where", "who", "what", "why")), str(f["count"])] for f in failed]
+    keys = ("where", "who", "what", "why")
+    rows = [[*(markdown.escape(f[key]) for key in keys), str(f["count"])] for f in report.failures()]
     header = ["task · model", "explainer", "doing", "error", "samples"]
     parts.append(markdown.table(header, rows, [4]) if rows else "None.")
-    if left := skips(calls):
+    if left := report.skips():
         parts.append("## Skipped")
         parts.append("\n".join(f"- {markdown.escape(what)}: {markdown.escape(why)}" for what, why in left))
     parts.append("## Provenance")
-    parts.append("\n".join(f"- {markdown.escape(name)}: {markdown.escape(value)}" for name, value in provenance(calls)))
+    said = provenance(report.run.calls)
+    parts.append("\n".join(f"- {markdown.escape(name)}: {markdown.escape(value)}" for name, value in said))
     return "\n\n".join(parts) + "\n"
 
 
-def as_html(
-    run: Path, collected: Sequence[Collected], made: Sequence[Board], calls: list[dict[str, Any]], shown: int
-) -> str:
+def as_html(report: RunReport, shown: int) -> str:
+    """The report as one page, with so many example texts for each task and model."""
+    made = report.boards
     budgets = budget_plots(made)
-    failed = failures(collected)
-    sources = [source for call in calls for source in call["sources"]]
     shows = [
         {
             "title": f"{part.submission.task.name} · {part.submission.model.name}",
-            "examples": examples(run, part, shown, sources),
+            "examples": examples(report.run, part, shown),
         }
-        for part in collected
+        for part in (report.collected if shown else ())
     ]
     metrics = {(info.name, info.version): column(label, info) for b in made for label, info in b.metrics.items()}
     return render(
         "report.html",
-        title=f"Report of {run.resolve().name}",
-        heading=f"Report of {run.resolve().name}",
-        lead=headline(collected, failed),
+        title=report.title,
+        heading=report.title,
+        lead=report.headline,
         boards=[
             {"view": board_view(board, budgets.get(board.key, ())), "strips": distribution_plots(board)}
             for board in made
         ],
-        shows=[show for show in shows if show["examples"]] if shown else [],
+        shows=[show for show in shows if show["examples"]],
         wanted=shown,
-        failures=failed,
-        skips=skips(calls),
-        provenance=provenance(calls),
+        failures=report.failures(),
+        skips=report.skips(),
+        provenance=provenance(report.run.calls),
         metrics=[metrics[key] for key in sorted(metrics)],
     )

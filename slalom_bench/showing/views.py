@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
-from slalom_bench.results.boards import ARROWS, REUSED, TOO_FEW, Board, Cell, Row
+from slalom_bench.results.boards import Board, BoardCell, BoardRow
 from slalom_bench.results.submission import Machine, MetricInfo
+from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.profiling import pareto_front
-from slalom_bench.showing.figures import Point, Series, family_class, lines, number, scatter, strips, whisker
-from slalom_bench.showing.markdown import deletions
+from slalom_bench.showing import wording
+from slalom_bench.showing.figures import Point, Series, family_class, lines, scatter, strips, whisker
 from slalom_bench.showing.units import visible
+from slalom_bench.showing.wording import ARROWS, number
 
 COST_COLUMNS = (
     ("queries", "Sequences asked of the model: what a budget limits."),
@@ -32,9 +34,10 @@ def help_text(info: MetricInfo) -> str:
     return f"{info.summary} {info.direction.capitalize()} is better.{unit} Version {info.version}{params}."
 
 
-def column(label: str, info: MetricInfo) -> dict[str, str]:
+def column(label: MetricLabel, info: MetricInfo) -> dict[str, str]:
+    """The head of a metric's column."""
     return {
-        "label": label,
+        "label": str(label),
         "name": info.name,
         "arrow": ARROWS[info.direction],
         "direction": info.direction,
@@ -56,20 +59,20 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
     return {
         "key": board.key,
         "title": board.title,
-        "task": board.task.name,
-        "model": board.model.name,
-        "protocol": board.protocol,
-        "budget": f"{board.budget:,}",
-        "facts": board.facts,
+        "task": board.identity.task.name,
+        "model": board.identity.model.name,
+        "protocol": board.identity.protocol,
+        "budget": f"{board.identity.budget:,}",
+        "facts": wording.facts(board),
         "columns": [column(label, info) for label, info in board.metrics.items()],
         "rows": rows,
         "machines": [
             _machine_view(i, machine, members, ids) for i, (machine, members) in enumerate(board.machines(), start=1)
         ],
-        "about_model": list(board.about_model.items()),
-        "too_few": TOO_FEW if board.too_few else "",
-        "reused": REUSED if any(row.reused for row in board.rows) else "",
-        "plots": [*fidelity_plots(board), *cost_plots(board)[:1], *plots],
+        "about_model": wording.about_model(board),
+        "too_few": wording.TOO_FEW if board.too_few else "",
+        "reused": wording.REUSED if any(row.reused for row in board.rows) else "",
+        "plots": [*curve_plots(board), *cost_plots(board)[:1], *plots],
         "more_plots": cost_plots(board)[1:],
         "reasons": reasons,
         "undefined_total": sum(reason["count"] for reason in reasons),
@@ -77,31 +80,32 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
 
 
 def row_id(board: Board, index: int) -> str:
+    """By which a row of a table and its marks in plots are found."""
     return f"{board.key}-{index}"
 
 
-def _row_view(board: Board, i: int, row: Row, scales: dict[str, tuple[float, float]]) -> dict[str, Any]:
+def _row_view(board: Board, i: int, row: BoardRow, scales: dict[MetricLabel, tuple[float, float]]) -> dict[str, Any]:
     return {
         "id": row_id(board, i),
         "name": row.name,
         "family": row.family,
         "cls": family_class(row.family),
         "search": f"{row.name} {row.family}",
-        "failed": row.entry.failed,
+        "failed": row.failed,
         "command": row.command,
         "also": row.also,
         "cells": [_cell_view(row.cells.get(label), scales[label]) for label in board.metrics],
     }
 
 
-def _scale(board: Board, label: str) -> tuple[float, float]:
+def _scale(board: Board, label: MetricLabel) -> tuple[float, float]:
     """The ends of a column's intervals, for the small marks in its cells."""
     results = [row.cells[label].result for row in board.rows if label in row.cells]
     ends = [end for r in results for end in (r.low, r.high, r.mean) if end is not None]
     return (min(ends), max(ends)) if ends else (0.0, 1.0)
 
 
-def _cell_view(cell: Cell | None, scale: tuple[float, float]) -> dict[str, Any]:
+def _cell_view(cell: BoardCell | None, scale: tuple[float, float]) -> dict[str, Any]:
     if cell is None:
         return {"state": "missing", "sort": "", "best": False}
     result = cell.result
@@ -123,7 +127,7 @@ def _cell_view(cell: Cell | None, scale: tuple[float, float]) -> dict[str, Any]:
     }
 
 
-def _machine_view(index: int, machine: Machine | None, rows: Sequence[Row], ids: dict[str, str]) -> dict[str, Any]:
+def _machine_view(index: int, machine: Machine | None, rows: Sequence[BoardRow], ids: dict[str, str]) -> dict[str, Any]:
     name = "several machines, so seconds are not shown" if machine is None else f"{machine}, {machine.fingerprint}"
     made = []
     for row in rows:
@@ -142,25 +146,26 @@ def _machine_view(index: int, machine: Machine | None, rows: Sequence[Row], ids:
 
 
 def plot(title: str, note: str, svg: Markup) -> list[dict[str, Any]]:
+    """A plot as the templates take it; none where there was nothing to draw."""
     return [{"title": title, "note": note, "svg": svg}] if svg else []
 
 
-def fidelity_plots(board: Board) -> list[dict[str, Any]]:
-    """Strict fidelity against the number of deletions, one line an explainer (Fig. 6)."""
+def curve_plots(board: Board) -> list[dict[str, Any]]:
+    """Every metric that declares a curve over k, one line an explainer (Fig. 6)."""
     made = []
     for label, info in board.metrics.items():
-        if info.name != "strict-fidelity":
-            continue
-        counts = deletions(board, label)
+        points = wording.curve_points(board, label)
         series = []
         for i, row in enumerate(board.rows):
             parts = row.cells[label].result.parts if label in row.cells else {}
-            points = [(float(k[1:]), parts[k]) for k in counts if k in parts]
-            series.append(Series(row.name, row.family, points, row_id(board, i)))
+            own = [(float(k[1:]), parts[k]) for k in points if k in parts]
+            series.append(Series(row.name, row.family, own, row_id(board, i)))
+        log = info.direction == "lower"
+        foot = " What is far below the rest is at the foot." if log else ""
         made += plot(
-            "Fidelity against number of deletions",
-            "Mean squared error of the predicted change; lower is better. What is far below the rest is at the foot.",
-            lines(series, "deleted tokens", "squared log-odds"),
+            wording.curve_title(info),
+            f"{info.direction.capitalize()} is better.{foot}",
+            lines(series, info.curve, info.unit or info.name, log_y=log),
         )
     return made
 
@@ -168,64 +173,58 @@ def fidelity_plots(board: Board) -> list[dict[str, Any]]:
 def cost_plots(board: Board) -> list[dict[str, Any]]:
     """Each metric against seconds inside one machine, and against queries; the Pareto front is marked."""
     made: list[dict[str, Any]] = []
-    places = {id(row): i for i, row in enumerate(board.rows)}
     for label, info in board.metrics.items():
-        y_label = f"{info.name} {ARROWS[info.direction]}"
         for machine, rows in board.machines():
-            timed = [(row, row.seconds) for row in rows if row.seconds]
+            timed = {row.name: row.seconds for row in rows if row.seconds}
             note = f"Median seconds a sample on {machine}; filled points are the Pareto front."
-            drawn = _scatter(board, places, label, info, timed, "seconds a sample", y_label)
+            drawn = _scatter(board, label, timed, "seconds a sample")
             made += plot(f"{info.name} against time", note, drawn)
-        asked = [(row, row.cost.queries) for row in board.rows if row.cost is not None and row.cost.queries > 0]
-        drawn = _scatter(board, places, label, info, asked, "queries a sample", y_label)
+        asked = {row.name: row.cost.queries for row in board.rows if row.cost is not None and row.cost.queries > 0}
+        drawn = _scatter(board, label, asked, "queries a sample")
         made += plot(f"{info.name} against queries", "Filled points are the Pareto front.", drawn)
     return made
 
 
-def _scatter(
-    board: Board,
-    places: dict[int, int],
-    label: str,
-    info: MetricInfo,
-    costs: Sequence[tuple[Row, float | None]],
-    x_label: str,
-    y_label: str,
-) -> Markup:
+def _scatter(board: Board, label: MetricLabel, costs: Mapping[str, float], x_label: str) -> Markup:
+    """A metric against what the named rows cost; nothing where all cost the same."""
     points = []
-    for row, cost in costs:
-        if cost is not None and label in row.cells and (result := row.cells[label].result).mean is not None:
-            where = row_id(board, places[id(row)])
-            points.append(Point(row.name, row.family, cost, result.mean, result.low, result.high, where))
+    for i, row in enumerate(board.rows):
+        if row.name in costs and label in row.cells and (result := row.cells[label].result).mean is not None:
+            x, where = costs[row.name], row_id(board, i)
+            points.append(Point(row.name, row.family, x, result.mean, result.low, result.high, where))
     if len({p.x for p in points}) < 2:
         return Markup("")
+    info = board.metrics[label]
     front = pareto_front({p.row: (p.x, p.y) for p in points}, info.direction)
-    return scatter(points, front, x_label, y_label)
+    return scatter(points, front, x_label, wording.heading(info))
 
 
 def budget_plots(boards: Sequence[Board]) -> dict[str, list[dict[str, Any]]]:
     """Quality against budget, for tables that differ in nothing else; given to the table of the largest budget."""
-    alike: dict[str, list[Board]] = {}
+    alike: dict[tuple[str, ...], list[Board]] = {}
     for board in boards:
-        said = [fact for fact in board.facts if fact[0] != "budget"]
-        alike.setdefault(repr([said, list(board.samples)]), []).append(board)
+        alike.setdefault((board.identity.subject_key, *board.samples), []).append(board)
     made: dict[str, list[dict[str, Any]]] = {}
     for members in alike.values():
-        members = sorted(members, key=lambda board: board.budget)
+        members = sorted(members, key=lambda board: board.identity.budget)
         if len(members) < 2:
             continue
         last = members[-1]
         for label, info in last.metrics.items():
             series = []
             for i, row in enumerate(last.rows):
-                points = [(float(board.budget), mean) for board in members for mean in _means(board, row.name, label)]
+                points = [
+                    (float(board.identity.budget), mean) for board in members for mean in _means(board, row.name, label)
+                ]
                 series.append(Series(row.name, row.family, points if len(points) > 1 else [], row_id(last, i)))
-            name = f"{info.name} {ARROWS[info.direction]}"
-            drawn = lines(series, "budget (queries)", name, log_x=True, log_y=info.direction == "lower")
+            drawn = lines(
+                series, "budget (queries)", wording.heading(info), log_x=True, log_y=info.direction == "lower"
+            )
             made.setdefault(last.key, []).extend(plot(f"{info.name} against budget", "", drawn))
     return made
 
 
-def _means(board: Board, name: str, label: str) -> list[float]:
+def _means(board: Board, name: str, label: MetricLabel) -> list[float]:
     results = [row.cells[label].result.mean for row in board.rows if row.name == name and label in row.cells]
     return [mean for mean in results if mean is not None]
 
@@ -240,7 +239,7 @@ def distribution_plots(board: Board) -> list[dict[str, Any]]:
                 r = row.cells[label].result
                 rows.append((row.name, row.family, [v for v in r.values if v is not None], r.mean, r.low, r.high))
         made += plot(
-            f"{info.name} {ARROWS[info.direction]}",
+            wording.heading(info),
             "A dot is a sample; the bar is the mean, the line its interval.",
             strips(rows, info.unit or info.name),
         )

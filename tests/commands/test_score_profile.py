@@ -57,9 +57,9 @@ def test_an_outside_method_that_knows_the_truth_is_perfect(tmp_path, samples):
         "deletion",
     )
     assert done.exit_code == 0
-    (cell,) = read_run(tmp_path / "run")
-    assert cell.identity["explainer"]["name"] == "oracle"
-    label = next(label for label in cell.metrics if label.startswith("strict"))
+    (cell,) = read_run(tmp_path / "run").cells
+    assert (cell.identity.explainer.name, cell.identity.explainer.family) == ("oracle", "outside")
+    label = next(label for label in cell.scores if label.name == "strict-fidelity")
     found = [value for value in cell.values(label, "k1").values() if value is not None]
     assert found
     assert max(found) < 1e-10

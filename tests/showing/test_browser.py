@@ -7,6 +7,7 @@ import json
 import pytest
 
 from slalom_bench.results.collect import collect
+from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Submission, to_text
 from slalom_bench.showing.leaderboard import generate
 from slalom_bench.showing.report import write_report
@@ -17,7 +18,7 @@ NASTY = '<img src=x onerror="document.title=1">"\'</script><script>document.titl
 @pytest.fixture(scope="module")
 def page_file(finished, tmp_path_factory):
     """A leaderboard with a hostile submission among the honest ones."""
-    submissions = [collected.submission for collected in collect(finished)]
+    submissions = [collected.submission for collected in collect(read_run(finished))]
     data = json.loads(to_text(submissions[-1]))
     data["task"] |= {"name": f"task {NASTY}", "source": NASTY}
     data["model"]["name"] = f"model {NASTY}"
@@ -25,10 +26,10 @@ def page_file(finished, tmp_path_factory):
     data["origin"]["machine"]["model"] = NASTY
     for info in data["metrics"].values():
         info |= {"summary": NASTY, "unit": NASTY, "name": NASTY}
-    for entry in data["entries"]:
-        params = {NASTY: NASTY, "at": entry["explainer"]["name"]}
-        entry["explainer"] |= {"name": NASTY, "family": NASTY, "params": params}
-        for result in entry["results"].values():
+    for row in data["rows"]:
+        params = {NASTY: NASTY, "at": row["explainer"]["name"]}
+        row["explainer"] |= {"name": NASTY, "family": NASTY, "params": params}
+        for result in row["results"].values():
             result["reasons"] = {NASTY: result["undefined"]}
     files = generate([*submissions, Submission.model_validate(data)])
     path = tmp_path_factory.mktemp("page") / "index.html"
@@ -101,7 +102,7 @@ def test_filters_change_the_rows_the_points_and_the_count(load, page_file):
     every = len(shown_boards(page))
     assert every == 6
     assert page.locator("#count").inner_text() == "30 rows"
-    page.select_option("[data-filter=model]", "mini-slalom")
+    page.select_option("[data-filter=model]", "mini-bert")
     assert len(shown_boards(page)) == 2
     assert not page.get_by_role("heading", name="Full models").is_visible()
     page.select_option("[data-filter=family]", "baseline")
@@ -157,7 +158,7 @@ def test_even_unescaped_markup_could_not_run(browser, page_file, tmp_path):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_has_no_sideways_scroll_and_nothing_cut_off(load, page_file, finished, scheme):
-    for path in (page_file, write_report(finished)[1]):
+    for path in (page_file, write_report(read_run(finished))[1]):
         page = load(path, 390, 844, color_scheme=scheme)
         page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -15,18 +15,22 @@ from slalom_bench.commands.leaderboard import leaderboard_command
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import submit
+from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Machine, Submission, read_submission, to_text
-from slalom_bench.showing import markdown
-from slalom_bench.showing.figures import Axis, Series, lines, number, scatter
+from slalom_bench.run.identity import MetricLabel
+from slalom_bench.showing import markdown, wording
+from slalom_bench.showing.figures import Axis, Series, lines, scatter
 from slalom_bench.showing.leaderboard import generate, read_results, stale, task_file, write
 from slalom_bench.showing.views import board_view
+from slalom_bench.showing.wording import number
 
 NASTY = '<img src=x onerror="alert(1)">'
+DELETION = MetricLabel.of("deletion", 1)
 
 
 @pytest.fixture
 def submissions(finished, tmp_path):
-    return [read_submission(path) for path in submit(finished, tmp_path / "results")]
+    return [read_submission(path) for path in submit(read_run(finished), tmp_path / "results")]
 
 
 def altered(submission: Submission, **update) -> Submission:
@@ -42,17 +46,19 @@ def altered(submission: Submission, **update) -> Submission:
 
 
 def test_only_what_may_be_compared_shares_a_table(submissions):
-    full = next(s for s in submissions if not s.model.embedded)
-    assert {(b.model.name, b.budget) for b in boards(submissions)} == {
+    full = next(s for s in submissions if s.model.tier == "full")
+    assert {(b.identity.model.name, b.identity.budget) for b in boards(submissions)} == {
         ("slalom-transformer", 30),
         ("slalom-transformer", 60),
-        ("mini-slalom", 30),
-        ("mini-slalom", 60),
+        ("mini-bert", 30),
+        ("mini-bert", 60),
     }
     others = {
         "task__content": "d" * 64,
         "protocol": "paper",
-        "removal": "mask",
+        "removal__name": "mask",
+        "removal__version": 2,
+        "removal__params": {"token": "x"},
         "max_tokens": 7,
         "model__identity": "e" * 64,
         "samples": [f"other{i}" for i in range(9)],
@@ -60,11 +66,12 @@ def test_only_what_may_be_compared_shares_a_table(submissions):
     }
     for key, value in others.items():
         assert len(boards([full, altered(full, **{key: value})])) == 4, key
-    assert len(boards([full, altered(full, task__source="another copy of the same texts")])) == 2
+    described = altered(full, task__source="another copy of the same texts", model__tier="embedded")
+    assert len(boards([full, described])) == 2
 
 
 def test_a_row_submitted_twice_is_shown_once_with_the_distance(submissions):
-    full = next(s for s in submissions if not s.model.embedded)
+    full = next(s for s in submissions if s.model.tier == "full")
     later = altered(full, origin__started="2099-01-01T00:00:00+00:00")
     board = boards([later, full])[0]
     assert len(board.rows) == 5
@@ -73,10 +80,10 @@ def test_a_row_submitted_twice_is_shown_once_with_the_distance(submissions):
 
 
 def test_a_new_version_of_an_explainer_is_another_row(submissions):
-    full = next(s for s in submissions if not s.model.embedded)
-    newer = altered(full, entries__0__explainer__version=2)
-    name = newer.entries[0].title
-    board = next(b for b in boards([full, newer]) if b.budget == newer.entries[0].budget)
+    full = next(s for s in submissions if s.model.tier == "full")
+    newer = altered(full, rows__0__explainer__version=2)
+    name = newer.rows[0].explainer.title
+    board = next(b for b in boards([full, newer]) if b.identity.budget == newer.rows[0].budget)
     assert {row.name for row in board.rows if row.name.startswith(name)} == {
         f"{name} (v1, seeds 0)",
         f"{name} (v2, seeds 0)",
@@ -84,23 +91,23 @@ def test_a_new_version_of_an_explainer_is_another_row(submissions):
 
 
 def test_a_missing_cell_is_missing_and_not_zero(submissions):
-    full = next(s for s in submissions if not s.model.embedded)
+    full = next(s for s in submissions if s.model.tier == "full")
     data = json.loads(to_text(full))
-    del data["entries"][0]["results"]["deletion@1"]
+    del data["rows"][0]["results"]["deletion@1"]
     less = Submission.model_validate(data)
-    board = next(b for b in boards([less]) if b.budget == less.entries[0].budget)
-    row = next(row for row in board.rows if row.name == less.entries[0].title)
-    assert "deletion@1" not in row.cells
+    board = next(b for b in boards([less]) if b.identity.budget == less.rows[0].budget)
+    row = next(row for row in board.rows if row.name == less.rows[0].explainer.title)
+    assert DELETION not in row.cells
     assert re.search(rf"\| {row.name} .*\| missing +\|", markdown.quality(board))
     (cell,) = [c for r in board_view(board)["rows"] if r["name"] == row.name for c in r["cells"] if c["sort"] == ""]
     assert cell["state"] == "missing"
 
 
 def test_times_of_two_machines_stand_in_two_tables(submissions):
-    full = next(s for s in submissions if not s.model.embedded)
+    full = next(s for s in submissions if s.model.tier == "full")
     other = altered(full, origin__machine__model="another processor")
-    names = [e.explainer.name for e in other.entries]
-    other = altered(other, **{f"entries__{i}__explainer__name": f"{name}-b" for i, name in enumerate(names)})
+    names = [e.explainer.name for e in other.rows]
+    other = altered(other, **{f"rows__{i}__explainer__name": f"{name}-b" for i, name in enumerate(names)})
     board = boards([full, other])[0]
     assert len(board.rows) == 10
     assert [len(rows) for _, rows in board.machines()] == [5, 5]
@@ -113,7 +120,7 @@ def test_times_of_two_machines_stand_in_two_tables(submissions):
 
 def test_model_time_of_answers_that_were_known_is_counted(lab, tmp_path):
     run = lab.run(tmp_path / "run", budgets=(60,), explainers=("linear-deletion", "slalom-fidel"))
-    (board,) = boards([read_submission(path) for path in submit(run, tmp_path / "results")])
+    (board,) = boards([read_submission(path) for path in submit(read_run(run), tmp_path / "results")])
     (row,) = [row for row in board.rows if row.name == "slalom-fidel"]
     assert row.cost.forwards == 0
     assert 0 < row.cost.saved_seconds <= row.cost.model_seconds <= row.cost.seconds
@@ -131,7 +138,7 @@ def test_fingerprints_differ_with_the_machine():
 
 
 def test_two_files_may_not_disagree_on_a_metric(submissions):
-    full = next(s for s in submissions if not s.model.embedded)
+    full = next(s for s in submissions if s.model.tier == "full")
     with pytest.raises(InvalidInput, match="says deletion@1 is lower"):
         boards([full, altered(full, **{"metrics__deletion@1__direction": "lower", "origin__started": "2099"})])
 
@@ -139,8 +146,11 @@ def test_two_files_may_not_disagree_on_a_metric(submissions):
 def test_embedded_models_have_their_own_part(submissions):
     text = generate(submissions)["synthetic-slalom.md"]
     full, embedded = text.index("## Full models"), text.index("## Embedded default")
-    assert full < text.index("slalom-transformer · budget 30") < embedded < text.index("mini-slalom · budget 30")
-    assert "mini-slalom" not in text[full:embedded]
+    assert full < text.index("slalom-transformer · budget 30") < embedded < text.index("mini-bert · budget 30")
+    assert "mini-bert" not in text[full:embedded]
+    # the tier decides, not the name
+    mini = next(s for s in submissions if s.model.tier == "embedded")
+    assert "Embedded default" not in generate([altered(mini, model__tier="full")])["synthetic-slalom.md"]
 
 
 def test_every_row_has_arrows_ranks_intervals_costs_and_a_command(submissions):
@@ -162,25 +172,25 @@ def test_tables_are_aligned_as_plain_text(submissions):
 
 
 def test_a_metric_of_the_model_is_told_and_not_ranked(submissions):
-    full = next(s for s in submissions if not s.model.embedded)
+    full = next(s for s in submissions if s.model.tier == "full")
     told = altered(full, **{"metrics__deletion@1__level": "model"})
     board = boards([told])[0]
     assert [info.name for info in board.metrics.values()] == ["strict-fidelity"]
-    mean = next(e.results["deletion@1"] for e in full.entries if e.budget == board.budget).mean
-    assert f"{mean:.3g}" in board.about_model["deletion ↑"]
+    mean = next(e.results[DELETION] for e in full.rows if e.budget == board.identity.budget).mean
+    assert f"{mean:.3g}" in dict(wording.about_model(board))["deletion ↑"]
     assert "The model itself, deletion ↑:" in markdown.section(board)
     assert "The model itself, <b>deletion ↑</b>" in generate([told])["index.html"]
 
 
 def test_too_few_samples_to_separate_anything_are_called_so(lab, tmp_path):
-    run = lab.run(tmp_path / "run", lab.subject(samples=4), budgets=(20,))
-    (board,) = boards([read_submission(path) for path in submit(run, tmp_path / "results")])
+    run = lab.run(tmp_path / "run", samples=4, budgets=(20,))
+    (board,) = boards([read_submission(path) for path in submit(read_run(run), tmp_path / "results")])
     assert board.too_few
     assert "So few samples" in markdown.section(board)
-    tied = [row.cells["deletion@1"].best for row in board.rows if row.cells["deletion@1"].ranked.rank]
+    tied = [row.cells[DELETION].best for row in board.rows if row.cells[DELETION].ranked.rank]
     assert all(tied)
     enough = lab.run(tmp_path / "enough", budgets=(20,))
-    (board,) = boards([read_submission(path) for path in submit(enough, tmp_path / "results2")])
+    (board,) = boards([read_submission(path) for path in submit(read_run(enough), tmp_path / "results2")])
     assert not board.too_few
 
 
@@ -191,8 +201,8 @@ def test_a_forge_renders_tables_and_no_markup_of_a_submission(submissions):
     nasty = f"{NASTY} | [x](http://x) `c` **b** <script>"
     hostile = altered(
         submissions[0],
-        entries__0__explainer__name=nasty,
-        entries__1__explainer__params={"a": nasty},
+        rows__0__explainer__name=nasty,
+        rows__1__explainer__params={"a": nasty},
         task__source=nasty,
         origin__machine__model=nasty,
         model__name=nasty,
@@ -231,7 +241,7 @@ def test_task_names_become_confined_file_names():
 
 
 def test_check_finds_what_is_stale(finished, tmp_path, capsys):
-    (first, _second) = submit(finished, tmp_path / "results")
+    (first, _second) = submit(read_run(finished), tmp_path / "results")
     leaderboard_command(out=tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     leaderboard_command(out=tmp_path, check=True)
@@ -253,7 +263,7 @@ def test_check_finds_what_is_stale(finished, tmp_path, capsys):
 
 
 def test_a_page_of_a_task_that_is_gone_is_removed_and_a_persons_file_is_not(finished, tmp_path):
-    submit(finished, tmp_path / "results")
+    submit(read_run(finished), tmp_path / "results")
     leaderboard_command(out=tmp_path)
     (tmp_path / "notes.md").write_text("mine")
     write(generate([]), tmp_path)
@@ -261,7 +271,7 @@ def test_a_page_of_a_task_that_is_gone_is_removed_and_a_persons_file_is_not(fini
 
 
 def test_a_submission_that_contradicts_itself_is_refused_by_name(finished, tmp_path):
-    (path, *_rest) = submit(finished, tmp_path / "results")
+    (path, *_rest) = submit(read_run(finished), tmp_path / "results")
     path.rename(path.with_name("renamed.json"))
     with pytest.raises(InvalidInput, match=r"renamed.json: the file must be named"):
         leaderboard_command(out=tmp_path)

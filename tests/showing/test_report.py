@@ -11,7 +11,6 @@ import pytest
 import typer
 
 from slalom_bench.commands.compare import compare_command
-from slalom_bench.core.hashing import canonical
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.results.collect import collect
 from slalom_bench.results.comparison import compare_runs
@@ -25,16 +24,17 @@ NASTY = "<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="module")
 def report(finished):
-    md, html = write_report(finished)
+    md, html = write_report(read_run(finished))
     return md.read_text(), html.read_text()
 
 
 def test_the_report_has_every_part(report):
     md, html = report
-    for text in ("Fidelity against number of deletions", "Cost", "Undefined", "Reproduce", "Failures", "Provenance"):
+    curve = "strict-fidelity against number of deletions"
+    for text in (curve, "Cost", "Undefined", "Reproduce", "Failures", "Provenance"):
         assert text in md
     for text in (
-        "Fidelity against number of deletions",
+        curve,
         "against time",
         "against queries",
         "against budget",
@@ -71,8 +71,8 @@ def test_texts_are_escaped_and_highlighted(report):
 def test_the_strongest_token_has_the_strongest_colour(finished, report):
     (cell, *_) = [
         c
-        for c in read_run(finished)
-        if c.explainer == "leave-one-out" and c.identity["budget"] == 60 and c.identity["model"]["name"][:4] != "mini"
+        for c in read_run(finished).cells
+        if c.identity.explainer.name == "leave-one-out" and c.identity.budget == 60 and c.identity.model.tier == "full"
     ]
     best = int(np.argmax(np.abs(cell.explanations["s1"]["explanation"]["scores"]["attribution"])))
     word = ["the", "bad", "film", "and", "plot"][best]
@@ -83,15 +83,18 @@ def test_every_cell_is_read_once(finished, monkeypatch):
     read = []
     real = Rows._read
     monkeypatch.setattr(Rows, "_read", lambda self: read.append(self.path) or real(self))
-    collect(finished)
+    run = read_run(finished)
     assert read
+    before = list(read)
+    collect(run)
+    assert read == before
     assert len(read) == len(set(read))
 
 
 def test_failures_are_listed_with_their_messages(lab, tmp_path):
     run = lab.run(tmp_path / "run", explainers=("leave-one-out", "zero"), budgets=(4,))
-    md, html = write_report(run)
-    errors = {r["error"]["message"] for c in read_run(run) for r in c.explanations.values() if r.get("error")}
+    md, html = write_report(read_run(run))
+    errors = {r["error"]["message"] for c in read_run(run).cells for r in c.explanations.values() if r.get("error")}
     assert errors
     assert "leave-one-out, budget 4" in md.read_text()
     assert "BudgetExceeded" in md.read_text() or "InvalidInput" in md.read_text()
@@ -105,7 +108,7 @@ def test_an_unfinished_run_is_reported_with_gaps(lab, tmp_path):
     (store / "done.json").unlink()
     for file in [store / "explanations.jsonl", *(store / "scores").glob("*.jsonl")]:
         file.write_text("".join(file.read_text().splitlines(True)[:4]))
-    text = write_report(run)[0].read_text()
+    text = write_report(read_run(run))[0].read_text()
     assert re.search(r"\| leave-one-out \| deletion +\| not computed +\| +5 \|", text)
 
 
@@ -113,20 +116,20 @@ def test_a_run_without_texts_says_so(lab, tmp_path):
     run = lab.run(tmp_path / "run", explainers=("zero",), budgets=(5,))
     for file in (run / "samples").glob("*"):
         file.unlink()
-    assert "This run keeps no texts" in write_report(run)[1].read_text()
-    assert "This run keeps no texts" not in write_report(run, 0)[1].read_text()
+    assert "This run keeps no texts" in write_report(read_run(run))[1].read_text()
+    assert "This run keeps no texts" not in write_report(read_run(run), 0)[1].read_text()
 
 
 def test_no_run_is_answered(tmp_path):
     with pytest.raises(StoreError, match="not a run directory"):
-        write_report(tmp_path)
+        read_run(tmp_path)
 
 
 # ---- compare ----
 
 
 def test_a_run_compared_with_itself_is_the_same(finished, capsys):
-    found = compare_runs(finished, finished)
+    found = compare_runs(read_run(finished), read_run(finished))
     assert {change.verdict for change in found.changes} <= {"same", "no common sample"}
     assert found.provenance == []
     compare_command(finished, finished, fail_on_regression=True)
@@ -148,7 +151,7 @@ def worsened(lab, tmp_path):
 
 def test_a_worsening_is_found_with_its_size_and_fails(worsened, capsys):
     a, b = worsened
-    (change,) = compare_runs(a, b).worse
+    (change,) = compare_runs(read_run(a), read_run(b)).worse
     assert change.metric == "deletion"
     assert change.difference.mean == pytest.approx(-0.1)
     assert change.difference.n == 8
@@ -170,7 +173,7 @@ def test_lost_scores_are_a_regression(lab, tmp_path):
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows[0] |= {"values": {}, "undefined": {"attribution": "gone"}}
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (change,) = compare_runs(a, b).worse
+    (change,) = compare_runs(read_run(a), read_run(b)).worse
     assert change.verdict == "WORSE (1 samples lost)"
 
 
@@ -180,7 +183,7 @@ def test_what_changed_is_listed(lab, tmp_path):
     data = json.loads((b / "run.json").read_text())
     data["calls"][-1]["packages"]["torch"] = "9.9"
     (b / "run.json").write_text(json.dumps(data))
-    found = compare_runs(a, b)
+    found = compare_runs(read_run(a), read_run(b))
     changed = {what: (old, new) for what, old, new in found.provenance}
     assert changed["package torch"][1] == "9.9"
     assert "weights of synthetic-slalom · slalom-transformer" in changed
@@ -193,25 +196,26 @@ def test_runs_with_nothing_in_common_are_refused(lab, tmp_path):
     a = lab.run(tmp_path / "a", explainers=("zero",), budgets=(5,))
     b = lab.run(tmp_path / "b", explainers=("zero",), budgets=(6,))
     with pytest.raises(InvalidInput, match="in common"):
-        compare_runs(a, b)
+        compare_runs(read_run(a), read_run(b))
 
 
 # ---- export ----
 
 
 def test_csv_and_parquet_hold_every_value(finished, tmp_path):
-    frame = scores(finished)
-    rows = [row for cell in read_run(finished) for m in cell.metrics.values() for row in m.rows.values()]
+    run = read_run(finished)
+    frame = scores(run)
+    rows = [row for cell in run.cells for stored in cell.scores.values() for row in stored.values()]
     assert frame["value"].notna().sum() == sum(len(row["values"]) for row in rows)
     assert frame["reason"].notna().sum() == sum(len(row["undefined"]) for row in rows)
-    read = pd.read_csv(export(finished, "csv", tmp_path / "x" / "scores.csv"))
+    read = pd.read_csv(export(read_run(finished), "csv", tmp_path / "x" / "scores.csv"))
     np.testing.assert_array_equal(read["value"], frame["value"])
-    again = pd.read_parquet(export(finished, "parquet", tmp_path / "y" / "scores.parquet"))
+    again = pd.read_parquet(export(read_run(finished), "parquet", tmp_path / "y" / "scores.parquet"))
     pd.testing.assert_frame_equal(again, frame, check_dtype=False)
 
 
 def test_latex_has_a_table_for_each_board_and_bold_ties(finished, tmp_path):
-    text = export(finished, "latex", tmp_path / "t.tex").read_text()
+    text = export(read_run(finished), "latex", tmp_path / "t.tex").read_text()
     assert text.count(r"\begin{tabular}") == 4
     assert r"\textbf{" in text
     assert r"deletion $\uparrow$" in text
@@ -226,13 +230,13 @@ def test_latex_escapes():
 
 def test_an_unknown_format_and_a_bad_place_are_answered(finished, tmp_path):
     with pytest.raises(InvalidInput, match="one of csv, parquet, latex"):
-        export(finished, "xlsx")
+        export(read_run(finished), "xlsx")
     (tmp_path / "file").write_text("")
     with pytest.raises((InvalidInput, StoreError), match="cannot write"):
-        export(finished, "parquet", tmp_path / "file" / "x.parquet")
+        export(read_run(finished), "parquet", tmp_path / "file" / "x.parquet")
 
 
 def test_stored_cells_are_read_only(finished, report):
-    before = canonical([dict(c.identity) for c in read_run(finished)])
-    write_report(finished)
-    assert canonical([dict(c.identity) for c in read_run(finished)]) == before
+    before = [cell.identity for cell in read_run(finished).cells]
+    write_report(read_run(finished))
+    assert [cell.identity for cell in read_run(finished).cells] == before

@@ -1,0 +1,94 @@
+"""A runtime profile as a table and as plots of quality against cost (F.6, Table 14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from slalom_bench.results.profile import ProfileRow
+from slalom_bench.run.identity import MetricLabel
+from slalom_bench.run.profiling import pareto_front
+
+COLUMNS: dict[str, Callable[[ProfileRow], str]] = {
+    "task": lambda row: row.task,
+    "model": lambda row: row.model,
+    "explainer": lambda row: row.explainer,
+    "budget": lambda row: str(row.budget),
+    "seconds (median)": lambda row: f"{row.seconds:.3f}",
+    "quartiles": lambda row: f"{row.seconds_low:.3f} to {row.seconds_high:.3f}",
+    "in model": lambda row: f"{row.model_seconds:.3f}",
+    "outside": lambda row: f"{row.outside_seconds:.3f}",
+    "queries": lambda row: f"{row.queries:.0f}",
+    "forwards": lambda row: f"{row.forwards:.0f}",
+    "backwards": lambda row: f"{row.backwards:.0f}",
+    "tokens": lambda row: f"{row.tokens:.0f}",
+    "padding": lambda row: f"{100 * row.padding_share:.1f} %",
+    "peak MB": lambda row: f"{row.peak_memory_mb:.0f}",
+}
+MARKERS = "osv^D<>pX*P"
+
+
+def profile_table(rows: Sequence[ProfileRow]) -> str:
+    """The table of appendix F.6 in Markdown, with what it lacked."""
+    from tabulate import tabulate
+
+    labels = list(dict.fromkeys(label for row in rows for label in row.quality))
+    body = []
+    for row in rows:
+        means = [_mean(row, label) for label in labels]
+        costs = [spell(row) for spell in COLUMNS.values()]
+        body.append([*costs, *("" if mean is None else f"{mean:.4g}" for mean in means)])
+    head = [*COLUMNS, *map(str, labels)]
+    return tabulate(body, headers=head, tablefmt="github", disable_numparse=True)
+
+
+def _mean(row: ProfileRow, label: MetricLabel) -> float | None:
+    return row.quality[label].result.mean if label in row.quality else None
+
+
+def profile_plots(rows: Sequence[ProfileRow], folder: Path) -> list[Path]:
+    """Quality against seconds and against queries, a file for each task, model and metric; Pareto points are ringed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for task, model, label in dict.fromkeys((row.task, row.model, label) for row in rows for label in row.quality):
+        own = [row for row in rows if (row.task, row.model) == (task, model)]
+        chosen = [row for row in own if _mean(row, label) is not None]
+        if chosen:
+            path = folder / f"{task}_{model}_{label}.svg".replace(":", "-").replace("/", "-")
+            _draw(chosen, label, f"{task} · {model}", path)
+            made.append(path)
+    return made
+
+
+def _draw(rows: Sequence[ProfileRow], label: MetricLabel, title: str, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    direction = rows[0].quality[label].info.direction
+    figure, axes = plt.subplots(1, 2, figsize=(11, 5), sharey=True, layout="constrained")
+    for axis, cost in zip(axes, ("seconds", "queries"), strict=True):
+        _panel(axis, rows, label, cost, direction)
+        axis.set_xlabel(f"{cost} per text")
+    axes[0].set_ylabel(f"{label} ({direction} is better)")
+    axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+    figure.suptitle(title)
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.name}):
+        figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _panel(axis: Any, rows: Sequence[ProfileRow], label: MetricLabel, cost: str, direction: str) -> None:
+    """One line per explainer over its budgets; the points that no other beats are ringed."""
+    places = [(row, (float(getattr(row, cost)), _mean(row, label) or 0.0)) for row in rows]
+    for i, name in enumerate(dict.fromkeys(row.explainer for row in rows)):
+        own = sorted(place for row, place in places if row.explainer == name)
+        marker = MARKERS[i % len(MARKERS)]
+        axis.plot(*zip(*own, strict=True), marker=marker, label=name, color=f"C{i % 10}", linewidth=1)
+    points = {f"{row.explainer} {row.budget}": place for row, place in places}
+    best = [points[name] for name in pareto_front(points, direction)]
+    axis.scatter(*zip(*best, strict=True), s=160, facecolors="none", edgecolors="black", label="Pareto front", zorder=3)
+    axis.set_xscale("log")
+    axis.grid(alpha=0.3)

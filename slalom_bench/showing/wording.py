@@ -1,0 +1,75 @@
+"""How boards are put into words and figures: the same in the terminal, in Markdown, in LaTeX and on pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from slalom_bench.core.hashing import short_hash
+from slalom_bench.results.boards import Board
+from slalom_bench.results.submission import MetricInfo
+from slalom_bench.run.identity import MetricLabel
+
+ARROWS = {"higher": "↑", "lower": "↓"}
+MISSING = "missing"
+REUSED = "†: its queries were known from another explainer that asks the same; their model time is counted as its own."
+TOO_FEW = "So few samples cannot make any difference significant: every entry is marked as tied with the best."
+
+
+def number(value: float) -> str:
+    """Three significant digits without an exponent where a person would write none.
+
+    >>> number(1234567.0), number(12345.0), number(0.000123)
+    ('1.23e+06', '12,345', '0.000123')
+    """
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}" if abs(value) < 1e6 else f"{value:.2e}"
+    text = f"{value:.3g}"
+    return text if "e" not in text or abs(value) < 1e-4 else f"{value:.5f}"
+
+
+def heading(info: MetricInfo) -> str:
+    """A metric's name with an arrow to where it is better."""
+    return f"{info.name} {ARROWS[info.direction]}"
+
+
+def facts(board: Board) -> list[tuple[str, str]]:
+    """What all rows share, and what must be the same for a number to be compared with them."""
+    said = board.identity
+    return [
+        ("task", f"{said.task.name} v{said.task.version}{_spelled(said.task.params)}"),
+        ("content", f"{said.task.content[:12]} ({said.task.source})"),
+        ("model", f"{said.model.name}, {said.model.dtype}, weights {said.model.identity[:12]}"),
+        ("samples", f"{len(board.samples)} (set {short_hash(list(board.samples), 8)})"),
+        ("tokens", "whole texts" if said.max_tokens is None else f"first {said.max_tokens}"),
+        ("budget", f"{said.budget:,} queries a sample"),
+        ("protocol", said.protocol),
+        ("removal", f"{said.removal} v{said.removal.version}"),
+    ]
+
+
+def _spelled(params: Mapping[str, object]) -> str:
+    return "".join(f" {key}={value}" for key, value in params.items())
+
+
+def about_model(board: Board) -> list[tuple[str, str]]:
+    """Metrics of the model itself: what it is called, every mean of it."""
+    return [
+        (heading(found.info), ", ".join(f"{name} {value:.3g}" for name, value in found.values.items()))
+        for found in board.about_model.values()
+    ]
+
+
+def curve_points(board: Board, label: MetricLabel) -> list[str]:
+    """The values k1, k2, ... of a metric that declares a curve, in order, as far as any row has them."""
+    if not board.metrics[label].curve:
+        return []
+    names = {k for row in board.rows if label in row.cells for k in row.cells[label].result.parts}
+    return sorted((k for k in names if re.fullmatch(r"k\d+", k)), key=lambda k: int(k[1:]))
+
+
+def curve_title(info: MetricInfo) -> str:
+    """What a curve shows."""
+    return f"{info.name} against {info.curve}"
