@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
+from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.references import Ref
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Cost, DataSource, Example, Explanation, Sample, TaskData
@@ -17,7 +18,6 @@ from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
 from slalom_bench.showing.units import Reading, read
 
 if TYPE_CHECKING:
-    from slalom_bench.core.options import ModelOptions
     from slalom_bench.handle.backend import Backend
     from slalom_bench.handle.classifier import Classifier
 
