@@ -17,7 +17,7 @@ from slalom_bench.surrogates.slalom import SlalomSurrogate
 if TYPE_CHECKING:
     from slalom_bench.api import run
     from slalom_bench.backends.callable_backend import wrap
-    from slalom_bench.contract import check
+    from slalom_bench.contract.checking import check
     from slalom_bench.handle.classifier import Classifier
     from slalom_bench.showing.explaining import explain
 
@@ -44,7 +44,7 @@ __all__ = [
 
 _LAZY = {
     "Classifier": "handle.classifier",
-    "check": "contract",
+    "check": "contract.checking",
     "explain": "showing.explaining",
     "run": "api",
     "wrap": "backends.callable_backend",

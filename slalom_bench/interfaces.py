@@ -7,16 +7,17 @@ imported from here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from slalom_bench.core.context import Context
-from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.removal import Removal
 from slalom_bench.core.surrogate import Surrogate
-from slalom_bench.core.types import Explanation, Sample, Score, TaskData
+from slalom_bench.core.types import Example, Explanation, Sample, Score, TaskData
 from slalom_bench.handle.backend import AttentionBackend, Backend, GradientBackend, MeteredBackend
 from slalom_bench.handle.classifier import Classifier
 
@@ -24,10 +25,12 @@ __all__ = [
     "AttentionBackend",
     "Backend",
     "Explainer",
+    "GeneratedTask",
     "GradientBackend",
     "MeteredBackend",
     "Metric",
     "Model",
+    "OutlinedModel",
     "Removal",
     "Surrogate",
     "Task",
@@ -93,6 +96,23 @@ class Task(Protocol):
 
 
 @runtime_checkable
+class GeneratedTask(Task, Protocol):
+    """A task whose texts are drawn from a known law, registered with `generated=True`."""
+
+    def generate(self, count: int, seed: int) -> Sequence[Example]:
+        """Draw fresh labelled texts.
+
+        Args:
+            count: how many.
+            seed: another one gives other texts; none gives those of `load`.
+
+        Returns:
+            The texts, with labels drawn from the law.
+        """
+        ...
+
+
+@runtime_checkable
 class Model(Protocol):
     """A classifier by name, not yet loaded. Register it with `slalom_bench.model`."""
 
@@ -117,5 +137,22 @@ class Model(Protocol):
 
         Returns:
             A state (`shipped`, `cached`, `train`, ...) with a detail for the user.
+        """
+        ...
+
+
+@runtime_checkable
+class OutlinedModel(Model, Protocol):
+    """A model that can say what a plan needs without loading its weights. Others are loaded to be planned with."""
+
+    def outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """Describe the model from its configuration and tokenizer.
+
+        Args:
+            task: the loaded task.
+            options: where to look; a model that would have to be trained while that is not allowed is an error.
+
+        Returns:
+            Capabilities, tokenizer and length limit, each as far as known.
         """
         ...

@@ -12,14 +12,15 @@ import pytest
 
 from slalom_bench import registry
 from slalom_bench.backends.closed_forms import slalom_transformer
+from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.references import Ref
 from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.run.plan import Subject, make_plan
-from slalom_bench.run.progress import Reporter
-from slalom_bench.run.runner import Runner
+from slalom_bench.run.loading import LoadedTask, Loader, Subject
+from slalom_bench.run.plan import make_plan
+from slalom_bench.run.runner import Mode, Runner, RunResult
 from slalom_bench.run.store import RunStore
-from slalom_bench.run.suite import make_suite
+from slalom_bench.run.suite import Suite, make_suite
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -86,14 +87,14 @@ EXPLAINERS = ("leave-one-out", "linear-deletion", "zero", "random", "slalom-fide
 class Lab:
     """Makes runs."""
 
-    def subject(self, model: str = "slalom-transformer", *, samples: int = 9, shift: float = 0.0) -> Subject:
+    def subject(self, model: str = "slalom-transformer", *, shift: float = 0.0) -> Subject:
         every = tuple(Example(f"s{i}", text, label=i % 2) for i, text in enumerate(TEXTS))
         source = DataSource("generated", "test", "c" * 64)
         data = TaskData("synthetic-slalom", source, ("neg", "pos"), every, every)
         backend = slalom_transformer({**VALUE, "good": 1.0 + shift}, IMPORTANCE)
-        return Subject(Ref.parse("synthetic-slalom"), data, model, Classifier(backend), every[:samples])
+        return Subject(LoadedTask(Ref.parse("synthetic-slalom"), data), model, Classifier(backend))
 
-    def run(self, path: Path, *subjects: Subject, **values) -> Path:
+    def run(self, path: Path, *subjects: Subject, samples: int = 9, **values) -> Path:
         defaults = {
             "name": "test",
             "tasks": ("synthetic-slalom",),
@@ -102,12 +103,18 @@ class Lab:
             "explainers": EXPLAINERS,
             "metrics": ("strict-fidelity:largest=2", "deletion"),
         }
-        spec = make_suite(**(defaults | values))
-        with RunStore(path).locked() as store:
-            plan = make_plan(spec, list(subjects) or [self.subject()], [])
-            runner = Runner(spec, plan, store, "resume", Reporter(show=False))
-            runner.run(["slalom-bench", "run", "--out", "/home/me/x"])
+        self.call(path, make_suite(**(defaults | values)), *subjects, samples=samples)
         return path
+
+    def call(self, path: Path, suite: Suite, *subjects: Subject, samples: int = 9, mode: Mode = "resume") -> RunResult:
+        """Run a suite on subjects that are loaded already."""
+        loader = Loader(ModelOptions(device="cpu"))
+        chosen = subjects or (self.subject(),)
+        for subject in chosen:
+            loader.put(subject, suite.removal)
+        plan = make_plan(suite, [subject.planned(samples) for subject in chosen])
+        runner = Runner(suite, plan, RunStore(path), loader, mode)
+        return runner.run(["slalom-bench", "run", "--out", "/home/me/x"])
 
 
 @pytest.fixture(scope="session")
@@ -118,7 +125,7 @@ def lab() -> Lab:
 @pytest.fixture(scope="session")
 def finished(lab, tmp_path_factory) -> Path:
     """A run with a full model and an embedded one; not to be changed."""
-    return lab.run(tmp_path_factory.mktemp("runs") / "finished", lab.subject(), lab.subject("mini-slalom", shift=0.2))
+    return lab.run(tmp_path_factory.mktemp("runs") / "finished", lab.subject(), lab.subject("mini-bert", shift=0.2))
 
 
 @pytest.fixture(scope="session")

@@ -160,18 +160,29 @@ def two_columns(logits: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.zeros_like(logits), logits], dim=1) if logits.shape[1] == 1 else logits
 
 
+def config_max_length(config: Any) -> int | None:
+    """The most tokens that a transformers model takes, by its configuration; None where there is no limit."""
+    limits = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions")]
+    limit = next((int(value) for value in limits if isinstance(value, int) and value > 0), None)
+    if limit is not None and "roberta" in getattr(config, "model_type", ""):
+        limit -= int(config.pad_token_id or 0) + 1  # positions start after the padding index
+    return limit
+
+
+def config_capabilities(config: Any) -> frozenset[str]:
+    """What a transformers model gives, by its configuration: attention maps only where it has attention heads."""
+    heads = getattr(config, "num_attention_heads", None)
+    return TorchBackend.capabilities if heads else TorchBackend.capabilities - {"attentions"}
+
+
 class HFBackend(TorchBackend):
     """A transformers sequence classifier. Decoder heads are read at the last attended position, never by pad id."""
 
     def __init__(self, module: nn.Module, tokens: Tokens, *, name: str, class_names: Sequence[str]) -> None:
         config: Any = module.config
-        limits = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions")]
-        limit = next((int(value) for value in limits if isinstance(value, int) and value > 0), None)
-        if limit is not None and "roberta" in getattr(config, "model_type", ""):
-            limit -= int(config.pad_token_id or 0) + 1  # positions start after the padding index
+        limit = config_max_length(config)
         super().__init__(module, tokens, name=name, class_names=class_names, max_length=limit)
-        if not getattr(config, "num_attention_heads", None):
-            self.capabilities = self.capabilities - {"attentions"}
+        self.capabilities = config_capabilities(config)
         self.reads_last = isinstance(getattr(module, "score", None), nn.Module)
         if getattr(config, "is_encoder_decoder", False):
             raise InvalidInput(f"model {name}: encoder-decoder classifiers are not supported")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.contract import Report
+    from slalom_bench.contract.findings import ContractReport
 
 STYLES = {"pass": "green", "fail": "bold red", "skip": "yellow"}
 
@@ -37,7 +37,7 @@ def check_command(
       slalom-bench check --all --json
     """
     from slalom_bench import registry
-    from slalom_bench.contract import check
+    from slalom_bench.contract.checking import check
     from slalom_bench.errors import InvalidInput
 
     if bool(names) == every:
@@ -83,7 +83,7 @@ def resolve(name: str) -> list[Any]:
     return found
 
 
-def show(report: Report) -> None:
+def show(report: ContractReport) -> None:
     """One line a rule; long facts wrap under themselves."""
     from rich.console import Console
     from rich.table import Table

@@ -10,7 +10,9 @@ import typer
 
 
 def list_command(
-    kind: Annotated[str | None, typer.Argument(help="tasks, models, explainers, metrics or suites; else all.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="tasks, models, explainers, metrics, removals or suites; else all.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every registered thing with version and needs.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where data may lie; else SLALOM_BENCH_DATA.")] = None,
 ) -> None:
@@ -61,6 +63,7 @@ COLUMNS = {
     "explainers": ("family", "needs", "stochastic"),
     "metrics": ("direction", "unit", "needs"),
     "suites": ("tasks", "models", "scales"),
+    "removals": (),
 }
 
 

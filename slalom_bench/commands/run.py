@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 if TYPE_CHECKING:
+    from slalom_bench.core.options import ModelOptions
     from slalom_bench.run.progress import Reporter
     from slalom_bench.run.runner import RunResult
     from slalom_bench.run.suite import Suite
@@ -30,7 +31,7 @@ def run_command(
     protocol: Annotated[Literal["bench", "paper"] | None, typer.Option(help="Fair, or as published.")] = None,
     scale: Annotated[str | None, typer.Option(help="A scale that the suite defines, e.g. paper.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
-    removal: Annotated[Literal["delete", "mask", "pad"] | None, typer.Option(help="How a token is removed.")] = None,
+    removal: Annotated[str | None, typer.Option(help="How a token is removed: delete, mask, pad, ...")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32 unless a large model must be smaller.")] = "float32",
     device_map: Annotated[str | None, typer.Option(help="Spread a large model: auto, or as accelerate has it.")] = None,
@@ -83,7 +84,7 @@ def run_command(
     )
     reporter = Reporter(show=True)
     more: dict[str, Any] = {
-        "allow_training": train and not dry_run,
+        "allow_training": train,
         "base_url": base_url,
         "max_requests": max_requests,
         "device_map": device_map,
@@ -116,23 +117,21 @@ def numbers(option: str, texts: list[str] | None) -> list[int]:
     return [int(part) for part in parts]
 
 
-def show_plan(suite: Suite, options: Any, reporter: Reporter, as_json: bool) -> None:
-    """The cells, the skips with their reasons, and an upper bound of the cost."""
-    from slalom_bench.run.plan import make_plan
-    from slalom_bench.run.runner import load_subjects
+def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: bool) -> None:
+    """The cells, the skips with their reasons, and an upper bound of the cost; no weights are loaded."""
+    from slalom_bench.run.loading import Loader
 
-    subjects, skips = load_subjects(suite, options, reporter)
-    plan = make_plan(suite, subjects, skips)
+    plan = Loader(options, reporter).plan(suite, lengths=True)
     estimate = plan.estimate()
     if as_json:
-        cells = [dict(cell.identity) | {"metrics": [use.label for use in cell.metrics]} for cell in plan.cells]
+        cells = [cell.model_dump(mode="json") for cell in plan.cells]
         typer.echo(json.dumps({"cells": cells, "skips": [vars(skip) for skip in plan.skips], "estimate": estimate}))
         return
     for cell in plan.cells:
-        typer.echo(f"{cell.title} · {len(cell.subject.examples)} samples")
+        typer.echo(f"{cell.title} · {cell.samples} samples")
     for skip in plan.skips:
         typer.echo(f"skip {skip.what}: {skip.reason}")
-    metrics = sorted({use.label for cell in plan.cells for use in cell.metrics})
+    metrics = sorted({str(label) for cell in plan.cells for label in cell.labels.values()})
     typer.echo(f"metrics: {', '.join(metrics) or 'none'}")
     typer.echo(
         f"{estimate['cells']} cells; explaining takes at most {estimate['queries']:,} model queries "

@@ -51,7 +51,8 @@ def train_command(
     }
     params = {**ref.params, **{key: value for key, value in given.items() if value is not None}}
     entry = registry.models.get(ref.name)
-    if issubclass(entry.factory, TrainedModel) and entry.factory.ships_weights:
+    factory = entry.factory
+    if isinstance(factory, type) and issubclass(factory, TrainedModel) and factory.ships_weights:
         params["weights"] = "trained"
     built = entry.build(params)
     if not isinstance(built, TrainedModel):

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from slalom_bench.backends.torch_backend import TorchBackend
-from slalom_bench.contract import Subject
 from slalom_bench.contract import models as models
-from slalom_bench.core.seeds import generator
+from slalom_bench.contract.candidate import Candidate
 from slalom_bench.core.types import Cost, Example, Explanation, Floats, Sample
 from slalom_bench.errors import Unsupported
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.run.explaining import explain_sample
 
 BUDGET = 300
 LENGTH = 12
@@ -25,7 +25,7 @@ class Violation(Exception):
     """The rule does not hold; the message is the measured fact."""
 
 
-class Skip(Exception):
+class NotApplicable(Exception):
     """The rule does not apply; the message is the reason."""
 
 
@@ -38,30 +38,27 @@ def text(length: int = LENGTH, name: str = "text") -> Example:
 
 
 def run(
-    subject: Subject, classifier: Classifier, example: Example, *, seed: int = 0, budget: int = BUDGET
+    candidate: Candidate, classifier: Classifier, example: Example, *, seed: int = 0, budget: int = BUDGET
 ) -> tuple[Explanation, Cost, Sample]:
     """One explanation, as the runner would make it."""
-    if subject.instance is None:
-        raise Violation(f"cannot be built without arguments ({subject.problem})")
+    if candidate.instance is None:
+        raise Violation(f"cannot be built without arguments ({candidate.problem})")
     sample = classifier.encode(example)
-    with classifier.work(budget) as cost:
-        explanation = subject.instance.explain(classifier, sample, budget, generator(seed, "explain", example.id))
-    if not isinstance(explanation, Explanation):
-        raise Violation(f"returned a {type(explanation).__name__}, not an Explanation")
-    return explanation, cost, sample
+    outcome = explain_sample(candidate.instance, classifier, sample, budget=budget, seed=seed, target=classifier.target)
+    return outcome.unwrap(), outcome.cost, sample
 
 
-def explained(subject: Subject, *, seed: int = 0, make: Make = models.random_bert, **options: Any) -> Explanation:
-    return run(subject, handle(make, **options), text(), seed=seed)[0]
+def explained(candidate: Candidate, *, seed: int = 0, make: Make = models.random_bert, **options: Any) -> Explanation:
+    return run(candidate, handle(make, **options), text(), seed=seed)[0]
 
 
-def supported(subject: Subject, *makes: Make) -> Iterator[tuple[Make, Classifier]]:
+def supported(candidate: Candidate, *makes: Make) -> Iterator[tuple[Make, Classifier]]:
     """Those of the models that the explainer takes; one that none of them suits breaks the contract."""
     refusals = []
     for make in makes:
         classifier = handle(make)
         try:
-            run(subject, classifier, text(2))
+            run(candidate, classifier, text(2))
         except Unsupported as error:
             refusals.append(f"{classifier.name}: {error}")
             continue
@@ -80,7 +77,7 @@ def distance(a: Mapping[str, Floats], b: Mapping[str, Floats]) -> tuple[float, s
     return max(found)
 
 
-def require_reproducible(subject: Subject) -> None:
+def require_reproducible(candidate: Candidate) -> None:
     """Where one seed does not even repeat itself, a comparison of two runs says nothing more."""
-    if not same_bits(explained(subject), explained(subject)):
-        raise Skip("two runs with one seed differ already (see same-seed)")
+    if not same_bits(explained(candidate), explained(candidate)):
+        raise NotApplicable("two runs with one seed differ already (see same-seed)")

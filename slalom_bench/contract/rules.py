@@ -1,4 +1,4 @@
-"""The rules of the contract. Each takes the subject and returns the measured fact, or raises Violation or Skip."""
+"""The rules of the contract: each takes a candidate and returns the measured fact, or raises."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from slalom_bench.contract import Subject
 from slalom_bench.contract import invariance as invariance
 from slalom_bench.contract import models as models
+from slalom_bench.contract.candidate import Candidate
 from slalom_bench.contract.harness import (
     BUDGET,
     LENGTH,
-    Skip,
+    NotApplicable,
     Violation,
     explained,
     handle,
@@ -45,51 +45,51 @@ CAPABILITIES = frozenset({"queries", "gradients", "attentions"})
 # ---- what it says of itself ----
 
 
-def declares(subject: Subject) -> str:
+def declares(candidate: Candidate) -> str:
     """Needs, stochastic, family and version are declared, with values the engine knows."""
     wrong = []
-    if subject.needs is None or not subject.needs <= CAPABILITIES:
-        given = "nothing" if subject.needs is None else sorted(subject.needs)
+    if candidate.needs is None or not candidate.needs <= CAPABILITIES:
+        given = "nothing" if candidate.needs is None else sorted(candidate.needs)
         wrong.append(f"needs: a subset of {sorted(CAPABILITIES)}, not {given}")
-    if not isinstance(subject.stochastic, bool):
-        wrong.append(f"stochastic: True or False, not {subject.stochastic!r}")
-    if not isinstance(subject.family, str) or not subject.family:
-        wrong.append(f"family: a word such as additive, not {subject.family!r}")
-    if not isinstance(subject.version, int) or subject.version < 1:
-        wrong.append(f"version: 1 or more, not {subject.version!r}")
+    if not isinstance(candidate.stochastic, bool):
+        wrong.append(f"stochastic: True or False, not {candidate.stochastic!r}")
+    if not isinstance(candidate.family, str) or not candidate.family:
+        wrong.append(f"family: a word such as additive, not {candidate.family!r}")
+    if not isinstance(candidate.version, int) or candidate.version < 1:
+        wrong.append(f"version: 1 or more, not {candidate.version!r}")
     if wrong:
         raise Violation("; ".join(wrong) + " (use @explainer or class attributes)")
     limited = handle()
-    limited.backend.capabilities = subject.needs or frozenset()
+    limited.backend.capabilities = candidate.needs or frozenset()
     try:
-        run(subject, limited, text())
+        run(candidate, limited, text())
     except Unsupported as error:
         raise Violation(f"uses more of the model than it declares to need: {error}") from error
-    kind = "stochastic" if subject.stochastic else "deterministic"
-    needs = ", ".join(sorted(subject.needs or ())) or "nothing"
-    return f"version {subject.version}, {kind}, family {subject.family}, needs {needs}"
+    kind = "stochastic" if candidate.stochastic else "deterministic"
+    needs = ", ".join(sorted(candidate.needs or ())) or "nothing"
+    return f"version {candidate.version}, {kind}, family {candidate.family}, needs {needs}"
 
 
-def constructor(subject: Subject) -> str:
+def constructor(candidate: Candidate) -> str:
     """The constructor only stores its parameters, all of them have defaults, and explaining leaves them alone."""
-    if subject.instance is None:
-        raise Violation(f"cannot be built without arguments ({subject.problem})")
+    if candidate.instance is None:
+        raise Violation(f"cannot be built without arguments ({candidate.problem})")
     parameters = {
         name: parameter
-        for name, parameter in inspect.signature(subject.factory).parameters.items()
+        for name, parameter in inspect.signature(candidate.factory).parameters.items()
         if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     }
-    stored = dict(vars(subject.instance)) if hasattr(subject.instance, "__dict__") else {}
+    stored = dict(vars(candidate.instance)) if hasattr(candidate.instance, "__dict__") else {}
     if missing := [name for name in parameters if name not in stored]:
         raise Violation(f"parameter {missing[0]!r} is not stored as an attribute of that name")
     if extra := sorted(stored.keys() - parameters.keys()):
         raise Violation(f"the constructor makes an attribute {extra[0]!r} that is no parameter")
     for name, parameter in parameters.items():
-        if subject.is_default and stored[name] is not parameter.default and stored[name] != parameter.default:
+        if candidate.is_default and stored[name] is not parameter.default and stored[name] != parameter.default:
             raise Violation(f"parameter {name!r}: the default {parameter.default!r} is stored as {stored[name]!r}")
     before = repr(stored)
-    explained(subject)
-    if repr(vars(subject.instance) if stored else {}) != before:
+    explained(candidate)
+    if repr(vars(candidate.instance) if stored else {}) != before:
         raise Violation("explaining changed the explainer's own attributes")
     return f"stores {', '.join(parameters)}" if parameters else "takes no parameters"
 
@@ -97,10 +97,10 @@ def constructor(subject: Subject) -> str:
 # ---- what it returns ----
 
 
-def shape(subject: Subject) -> str:
+def shape(candidate: Candidate) -> str:
     """One finite number per content token and score, towards the class that was asked for; JSON keeps it exactly."""
     for make, target in ((models.three_classes, 2), (models.random_bert, 0), (models.random_bert, 1)):
-        explanation, _, sample = run(subject, handle(make).targeting(target), text())
+        explanation, _, sample = run(candidate, handle(make).targeting(target), text())
         if len(explanation) != len(sample):
             raise Violation(f"{len(explanation)} scores for {len(sample)} content tokens")
         if explanation.target != target:
@@ -111,14 +111,14 @@ def shape(subject: Subject) -> str:
     return f"{len(explanation)} finite numbers for {len(sample)} tokens in each of: {', '.join(explanation.scores)}"
 
 
-def budget(subject: Subject) -> str:
+def budget(candidate: Candidate) -> str:
     """Never more queries than the budget, all of them through the handle; too small a budget is an InvalidInput."""
     used, refused = {}, []
     for limit in SMALL_BUDGETS:
         classifier = handle()
         seen = count_backend(classifier.backend)
         try:
-            _, cost, _ = run(subject, classifier, text(), budget=limit)
+            _, cost, _ = run(candidate, classifier, text(), budget=limit)
         except BudgetExceeded as error:
             raise Violation(f"budget {limit}: {error}") from error
         except InvalidInput as error:
@@ -154,14 +154,14 @@ def count_backend(backend: Any) -> list[int]:
     return seen
 
 
-def short(subject: Subject) -> str:
+def short(candidate: Candidate) -> str:
     """One token, two tokens, equal tokens: with special tokens round them, and without any."""
     examples = {"one token": text(1), "two tokens": text(2), "six equal tokens": Example("equal", " ".join(["w3"] * 6))}
     names = []
-    for make, classifier in supported(subject, models.random_bert, models.planted_transformer):
+    for make, classifier in supported(candidate, models.random_bert, models.planted_transformer):
         for label, example in examples.items():
             try:
-                explanation, _, sample = run(subject, handle(make), example)
+                explanation, _, sample = run(candidate, handle(make), example)
             except Exception as error:
                 raise Violation(f"{label} on {classifier.name}: {type(error).__name__}: {error}") from error
             if len(explanation) != len(sample):
@@ -170,10 +170,10 @@ def short(subject: Subject) -> str:
     return f"{', '.join(examples)}: explained on {' and '.join(names)}"
 
 
-def long(subject: Subject) -> str:
+def long(candidate: Candidate) -> str:
     """As many tokens as the published experiments have at most."""
-    _, classifier = next(supported(subject, models.planted_transformer, models.random_bert))
-    explanation, cost, sample = run(subject, classifier, text(LONG, "long"), budget=LONG_BUDGET)
+    _, classifier = next(supported(candidate, models.planted_transformer, models.random_bert))
+    explanation, cost, sample = run(candidate, classifier, text(LONG, "long"), budget=LONG_BUDGET)
     if len(explanation) != len(sample):
         raise Violation(f"{len(explanation)} scores for {len(sample)} tokens")
     return f"{LONG} tokens on {classifier.name}: {cost.queries} queries, {cost.seconds:.1f} s"
@@ -182,12 +182,12 @@ def long(subject: Subject) -> str:
 # ---- whether it makes sense ----
 
 
-def surrogate(subject: Subject) -> str:
+def surrogate(candidate: Candidate) -> str:
     """A surrogate predicts one finite number a mask, survives storing, and is made of the scores it comes with."""
-    explanation, _, sample = run(subject, handle(), text())
+    explanation, _, sample = run(candidate, handle(), text())
     found = explanation.surrogate
     if found is None:
-        raise Skip("explains without a surrogate")
+        raise NotApplicable("explains without a surrogate")
     if not isinstance(found, Surrogate):
         raise Violation(f"{type(found).__name__} has not all of: kind, __len__, predict, to_dict")
     keep = generator(0, "surrogate").random((20, len(sample))) < 0.7
@@ -224,15 +224,15 @@ def made_of(explanation: Explanation, found: Surrogate, sample: Sample) -> str:
     return "predicts finite numbers"
 
 
-def planted(subject: Subject) -> str:
+def planted(candidate: Candidate) -> str:
     """On a model where 3 of 12 tokens carry all signal, |score| ranks them far better than chance."""
-    if subject.family == "baseline":
-        raise Skip("declared a baseline: it knows nothing of the model")
-    make, classifier = next(supported(subject, models.planted_transformer, models.planted_bert))
+    if candidate.family == "baseline":
+        raise NotApplicable("declared a baseline: it knows nothing of the model")
+    make, classifier = next(supported(candidate, models.planted_transformer, models.planted_bert))
     found = []
     for number in range(TEXTS):
         example, carries = models.planted_example(number)
-        explanation, _, _ = run(subject, handle(make), example)
+        explanation, _, _ = run(candidate, handle(make), example)
         found.append(auroc(np.abs(explanation.scores[explanation.primary]), carries))
     mean = float(np.mean(found))
     fact = f"AUROC {mean:.2f} of the planted tokens on {classifier.name} (chance 0.50, at least {CLEARLY})"
@@ -247,7 +247,7 @@ def auroc(scores: Floats, truth: np.ndarray) -> float:
     return float((ranks(scores)[truth].sum() - positive * (positive + 1) / 2) / (positive * (len(truth) - positive)))
 
 
-RULES: dict[str, Callable[[Subject], str]] = {
+RULES: dict[str, Callable[[Candidate], str]] = {
     "declares": declares,
     "constructor": constructor,
     "shape": shape,

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench import Explanation, LinearSurrogate, Sample, explainer
 from slalom_bench.errors import InvalidInput
-from slalom_bench.registry import explainer
-from slalom_bench.surrogates import LinearSurrogate
-from slalom_bench.types import Explanation, Sample
 
 if TYPE_CHECKING:
-    from slalom_bench.classifier import Classifier
+    from slalom_bench import Classifier
 
 
 @explainer("$name", version=1, needs={"queries"}, stochastic=True, family="additive")
@@ -83,17 +81,13 @@ def test_it_finds_the_weights_of_an_additive_model():
     np.testing.assert_allclose(explain_additive(), [2.0, 0.0, -1.0], atol=0.3)
 ''')
 
-INSIDE = Template("""from slalom_bench import registry
-from slalom_bench.classifier import Classifier
-from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.contract import check
-from slalom_bench.types import Example""")
+INSIDE = Template("""from slalom_bench import Classifier, Example, check, registry
+from slalom_bench.backends.closed_forms import bag_of_words""")
 
 OUTSIDE = Template("""from $module import $cls
-from slalom_bench.classifier import Classifier
-from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.contract import check
-from slalom_bench.types import Example""")
+
+from slalom_bench import Classifier, Example, check
+from slalom_bench.backends.closed_forms import bag_of_words""")
 
 PROJECT = Template("""[build-system]
 requires = ["setuptools>=77"]
@@ -135,7 +129,7 @@ def new_explainer(name: str, directory: Path | None = None) -> Written:
     if directory is None:
         root = checkout(Path.cwd())
         code, test = root / "explainers" / f"{module}.py", root / "tests" / "explainers" / f"test_{module}.py"
-        imports, build, subject = INSIDE.substitute(), f'registry.explainers.get("{name}").build()', f'"{name}"'
+        imports, build, subject = INSIDE.substitute(), f'registry.explainers.build("{name}")', f'"{name}"'
     else:
         code, test = directory / f"{module}.py", directory / "tests" / f"test_{module}.py"
         imports, build, subject = OUTSIDE.substitute(module=module, cls=cls), f"{cls}()", cls

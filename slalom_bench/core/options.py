@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from slalom_bench.core.tokens import Tokens
+
 Say = Callable[[str], None]
 """Takes one line of progress."""
 
@@ -59,3 +61,16 @@ class Availability:
 
     def __str__(self) -> str:
         return f"{self.state}: {self.detail}" if self.detail else self.state
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is known of a model without its weights: enough to plan with."""
+
+    capabilities: frozenset[str] | None = None
+    """None where only the loaded model can tell."""
+    tokens: Tokens | None = None
+    max_length: int | None = None
+    """The most tokens of a sequence, special ones included."""
+    detail: str = ""
+    """What having it will take, where it is not here yet."""

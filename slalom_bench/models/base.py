@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
-from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.data.splits import content_hash
 from slalom_bench.errors import InvalidInput
+from slalom_bench.interfaces import GeneratedTask
 from slalom_bench.models.training import (
     VERSION,
     Labelled,
@@ -83,6 +84,14 @@ class TrainedModel:
     def open(self, directory: Path, task: TaskData, options: ModelOptions) -> TorchBackend:
         raise InvalidInput(f"model {self.name} does not say how it is opened")
 
+    def outline_of(self, directory: Path, options: ModelOptions) -> Outline:
+        """What a saved classifier says of itself without its weights."""
+        return Outline()
+
+    def untrained_outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """What is known of the classifier before it is trained."""
+        return Outline()
+
     def training_examples(self, task: TaskData) -> list[Example]:
         """The labelled texts that may be trained on."""
         return list(task.train)
@@ -97,6 +106,21 @@ class TrainedModel:
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
         return self.open(self.train(task, options), task, options)
+
+    def outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """From the finished training, else what is known before it."""
+        directory = self.place(task, options)
+        if self.cached(task, options):
+            return self.outline_of(directory, options)
+        if not options.allow_training:
+            raise self._untrained(task)
+        return replace(self.untrained_outline(task, options), detail=f"to be trained: {self.cost(task.task)}")
+
+    def _untrained(self, task: TaskData) -> InvalidInput:
+        return InvalidInput(
+            f"model {self.name} is not trained for task {task.task} here; run `slalom-bench train --task "
+            f"{task.task} --model {self.name}` first, or allow training"
+        )
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         """Cached if a training with these hyper-parameters is there; its data are only compared on loading."""
@@ -143,10 +167,7 @@ class TrainedModel:
         if self.cached(task, options):
             return directory
         if not options.allow_training:
-            raise InvalidInput(
-                f"model {self.name} is not trained for task {task.task} here; run `slalom-bench train --task "
-                f"{task.task} --model {self.name}` first, or allow training"
-            )
+            raise self._untrained(task)
         from filelock import FileLock
 
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -249,8 +270,9 @@ def generate(task: TaskData, count: int, seed: int) -> Sequence[Example]:
     entry = registry.tasks.get(task.task)
     sized = "vocabulary" in inspect.signature(entry.factory).parameters
     law = entry.build({"vocabulary": len(synthetic_words(task))} if sized else {})
-    made: Sequence[Example] = law.generate(count, seed)
-    return made
+    if not isinstance(law, GeneratedTask):
+        raise InvalidInput(f"task {task.task} does not generate texts")
+    return law.generate(count, seed)
 
 
 def trainings(name: str, task_name: str | None = None) -> Iterator[dict[str, Any]]:

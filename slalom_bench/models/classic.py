@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.types import Example, TaskData
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.models.base import TrainedModel
+from slalom_bench.models.base import TrainedModel, generate
 from slalom_bench.models.training import Labelled, Recipe, labelled
 from slalom_bench.registry import model
 
@@ -224,11 +223,9 @@ class FullyConnected(Classic):
         self, task: TaskData, backend: TorchBackend, examples: list[Example], recipe: Recipe
     ) -> Callable[[int], Labelled]:
         """Fresh texts every epoch, as in the paper; the law is the task's."""
-        law = {"vocabulary": len(task.truth["value"])} if task.truth["kind"] == "slalom" else {}
-        generated = registry.tasks.get(task.task).build(law)
 
         def epoch_data(epoch: int) -> Labelled:
-            fresh = generated.generate(len(examples), 1000 * (recipe.seed + 1) + epoch)
+            fresh = generate(task, len(examples), 1000 * (recipe.seed + 1) + epoch)
             return labelled(backend.tokens, fresh, recipe.max_tokens)
 
         return epoch_data

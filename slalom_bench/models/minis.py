@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.tokens import HFTokens
 from slalom_bench.core.types import Example, TaskData
 from slalom_bench.data.splits import is_held_out
@@ -114,16 +114,28 @@ class Mini(Checkpointed):
         return Path(__file__).parent / "mini" / self.name
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
-        if task.truth:
-            raise Unsupported(f"model {self.name} reads reviews, not the words of {task.task}; use {self.architecture}")
+        """The shipped classifier, or the one trained on the task."""
+        self._check(task)
         if self.weights == "trained":
             return super().load(task, options)
-        self._check_shipped()
-        if len(task.class_names) != 2:
-            raise Unsupported(f"model {self.name} knows two classes, and {task.task} has {len(task.class_names)}")
         from slalom_bench.backends.hf_files import load_backend
 
         return load_backend(self.directory, self.name, options)
+
+    def outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """Of the shipped checkpoint, or of the training."""
+        self._check(task)
+        return super().outline(task, options) if self.weights == "trained" else self.outline_of(self.directory, options)
+
+    def _check(self, task: TaskData) -> None:
+        """Whether the weights suit the task."""
+        if task.truth:
+            raise Unsupported(f"model {self.name} reads reviews, not the words of {task.task}; use {self.architecture}")
+        if self.weights == "trained":
+            return
+        self._check_shipped()
+        if len(task.class_names) != 2:
+            raise Unsupported(f"model {self.name} knows two classes, and {task.task} has {len(task.class_names)}")
 
     def _check_shipped(self) -> None:
         if self.weights != "shipped":

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
-from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.tokens import WordTokens
 from slalom_bench.errors import InvalidInput
 from slalom_bench.models.base import TrainedModel, synthetic_words
@@ -47,6 +47,12 @@ class Checkpointed(TrainedModel):
         from slalom_bench.backends.hf_files import load_backend
 
         return load_backend(directory, self.name, options)
+
+    def outline_of(self, directory: Path, options: ModelOptions) -> Outline:
+        """Configuration and tokenizer of the checkpoint."""
+        from slalom_bench.backends.outlines import checkpoint_outline
+
+        return checkpoint_outline(directory, options)
 
 
 class Pretrained(Checkpointed):
@@ -121,6 +127,22 @@ class Pretrained(Checkpointed):
 
         return load_backend(checkpoint.source, self.name, options)
 
+    def outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """Of the classifier as it stands where a directory holds a fine-tuned one, else as for any training."""
+        checkpoint = self.checkpoint(options)
+        if task.truth or not checkpoint.classifies():
+            return super().outline(task, options)
+        return self.outline_of(Path(checkpoint.source), options)
+
+    def untrained_outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """Of the checkpoint that the training starts from; of a small random model its words."""
+        if task.truth:
+            return Outline(None, self._words(task), SYNTHETIC_POSITIONS)
+        from slalom_bench.backends.outlines import checkpoint_outline
+
+        checkpoint = self._available(options)
+        return checkpoint_outline(checkpoint.source, options, checkpoint.revision)
+
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         trained = super().availability(task_name, options)
         if trained.ready or _generated(task_name):
@@ -152,16 +174,21 @@ class Pretrained(Checkpointed):
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
         return self._small(task) if task.truth else self._cut(task, options)
 
-    def _cut(self, task: TaskData, options: ModelOptions) -> HFBackend:
-        from slalom_bench.backends.hf_files import load_module, load_tokens
-        from slalom_bench.backends.torch_backend import HFBackend
-
+    def _available(self, options: ModelOptions) -> Checkpoint:
+        """The checkpoint to start from; one that cannot be had is an error with the remedies."""
         checkpoint = self.checkpoint(options)
         if problem := checkpoint.problem():
             raise InvalidInput(
                 f"model {self.name} needs {checkpoint.source}, which cannot be had: {problem}. Give a checkpoint with "
                 f"{self.name}:source=DIR or in DATA_DIR/models/{self.name}, or use mini-{self.name} or hf:DIR"
             )
+        return checkpoint
+
+    def _cut(self, task: TaskData, options: ModelOptions) -> HFBackend:
+        from slalom_bench.backends.hf_files import load_module, load_tokens
+        from slalom_bench.backends.torch_backend import HFBackend
+
+        checkpoint = self._available(options)
         labels = dict(enumerate(task.class_names))
         changes: dict[str, Any] = {"id2label": labels, "label2id": {name: i for i, name in labels.items()}}
         if (layers := self.depth(task.task)) is not None:
@@ -170,13 +197,16 @@ class Pretrained(Checkpointed):
         module = load_module(checkpoint.source, options, checkpoint.revision, **changes)
         return HFBackend(module, tokens, name=self.name, class_names=task.class_names)
 
+    def _words(self, task: TaskData) -> WordTokens:
+        ends = {} if self.architecture not in ("bert", "distilbert") else {"prefix": ["[CLS]"], "suffix": ["[SEP]"]}
+        return WordTokens(synthetic_words(task), **ends)
+
     def _small(self, task: TaskData) -> HFBackend:
         """A small random model over the words of a generated task; encoders read [CLS] .. [SEP]."""
         from slalom_bench.backends.hf_files import random_module
         from slalom_bench.backends.torch_backend import HFBackend
 
-        ends = {} if self.architecture not in ("bert", "distilbert") else {"prefix": ["[CLS]"], "suffix": ["[SEP]"]}
-        tokens = WordTokens(synthetic_words(task), **ends)
+        tokens = self._words(task)
         module = random_module(
             self.architecture,
             len(tokens),
@@ -241,8 +271,19 @@ class AnyCheckpoint:
         self.revision = revision
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
+        """The classifier with its weights."""
         from slalom_bench.backends.hf_files import load_backend
 
+        source = self._available().source
+        return load_backend(source, f"hf:{Path(source).name}", options, self.revision)
+
+    def outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """Configuration and tokenizer; weights need not be there."""
+        from slalom_bench.backends.outlines import checkpoint_outline
+
+        return checkpoint_outline(self._available().source, options, self.revision)
+
+    def _available(self) -> Checkpoint:
         if self.checkpoint is None:
             raise InvalidInput("hf needs a checkpoint: hf:DIRECTORY or hf:HUB_ID")
         wanted = Checkpoint(self.checkpoint, self.revision)
@@ -251,7 +292,7 @@ class AnyCheckpoint:
             raise InvalidInput(f"hf:{self.checkpoint}: no such directory")
         if problem := wanted.problem():
             raise InvalidInput(f"hf:{self.checkpoint} is no directory here, and {problem}")
-        return load_backend(self.checkpoint, f"hf:{Path(self.checkpoint).name}", options, self.revision)
+        return wanted
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         if self.checkpoint is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from slalom_bench.backends.torch_backend import TorchBackend
-    from slalom_bench.models.training_state import Report
+    from slalom_bench.models.training_state import TrainingReport
 
 VERSION = 1
 """Part of every cache key: goes up when the loop below would give other weights."""
@@ -198,7 +198,7 @@ def fit(
     state: Path,
     say: Say = print,
     by_loss: bool = False,
-) -> Report:
+) -> TrainingReport:
     """Train `backend.module` in place and leave it at its best epoch, in evaluation mode.
 
     The best epoch has the highest validation accuracy, or with `by_loss` (labels drawn at random from the true

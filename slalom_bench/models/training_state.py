@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Report:
+class TrainingReport:
     """What a training says of itself."""
 
     history: list[dict[str, float]] = field(default_factory=list)
@@ -43,7 +43,7 @@ def read_weights(module: torch.nn.Module, path: Path) -> None:
     module.load_state_dict(load_file(path))
 
 
-def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Report, state: Path) -> None:
+def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: TrainingReport, state: Path) -> None:
     """The finished epoch as a whole directory, put in place by renames so that a kill leaves the old or the new."""
     from safetensors.torch import save_file
 
@@ -68,7 +68,7 @@ def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Repo
     shutil.rmtree(old, ignore_errors=True)
 
 
-def restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Path) -> Report:
+def restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Path) -> TrainingReport:
     """The last finished epoch, or an empty report; a kill between the two renames left it in `.old`."""
     from safetensors.torch import load_file
 
@@ -76,11 +76,11 @@ def restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Pa
     if not state.exists() and old.exists():
         old.rename(state)
     if not (state / "report.json").exists():
-        return Report()
+        return TrainingReport()
     read_weights(module, state / "weights.safetensors")
     entries: dict[int, dict[str, torch.Tensor]] = {}
     for name, tensor in load_file(state / "optimizer.safetensors").items():
         index, key = name.split(".", 1)
         entries.setdefault(int(index), {})[key] = tensor
     optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
-    return Report(**json.loads((state / "report.json").read_text()))
+    return TrainingReport(**json.loads((state / "report.json").read_text()))

@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from slalom_bench import registry
-from slalom_bench.core.references import Ref
-from slalom_bench.core.types import Explanation, Sample
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.types import Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.run.external import describe, match, read_explanations
-from slalom_bench.run.plan import Cell, Plan, Skip, cell_identity, usable_metrics
+from slalom_bench.run.loading import Loader, Subject
+from slalom_bench.run.plan import Plan, Planned, Skip, make_cell, usable_metrics
 from slalom_bench.run.progress import Reporter
-from slalom_bench.run.runner import Runner, RunResult, load_subjects
+from slalom_bench.run.runner import Runner, RunResult
 from slalom_bench.run.store import RunStore
 from slalom_bench.run.suite import Suite
-
-if TYPE_CHECKING:
-    from slalom_bench.core.options import ModelOptions
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """An explainer that looks its explanations up."""
-
-    explanations: Mapping[str, Explanation]
-
-    def explain(self, classifier: Any, sample: Sample, budget: int, rng: Any) -> Explanation:
-        return self.explanations[sample.id]
-
-
-@dataclass(frozen=True)
-class OutsideCell(Cell):
-    """A cell whose explanations come from a file."""
-
-    explanations: Mapping[str, Explanation] = field(default_factory=dict)
-
-    def make_explainer(self) -> Lookup:
-        return Lookup(self.explanations)
 
 
 def sample_rows(suite: Suite, options: ModelOptions, reporter: Reporter) -> list[dict[str, Any]]:
     """The samples that a method outside has to explain: ids, texts and the model's content tokens."""
-    (subject, *_others), _skips = load_subjects(suite, options, reporter)
-    samples = (subject.classifier.encode(example, suite.max_tokens) for example in subject.examples)
+    loader = Loader(options, reporter)
+    subject, _, samples = _samples(loader, suite, loader.plan(suite))
     return [describe(sample, subject.classifier.tokens) for sample in samples]
+
+
+def _samples(loader: Loader, suite: Suite, plan: Plan) -> tuple[Subject, Planned, list[Sample]]:
+    """The one model and task that explanations belong to, and the samples."""
+    if len(plan.subjects) != 1:
+        raise InvalidInput(f"explanations belong to one task and model, not {len(plan.subjects)}")
+    (planned,) = plan.subjects
+    subject = loader.model(planned.task, planned.model, suite.removal)
+    examples = subject.task.data.evaluation[: planned.samples]
+    return subject, planned, [subject.sample(example, suite.max_tokens) for example in examples]
 
 
 def score_file(
@@ -59,34 +45,37 @@ def score_file(
     reporter: Reporter | None = None,
     command: list[str] | None = None,
 ) -> RunResult:
-    """Score a file of explanations on the suite's first task and model; the method is stored as `name`."""
-    reporter = reporter or Reporter(show=False)
+    """Score a file of explanations on the suite's task and model.
+
+    Args:
+        file: JSON lines, as `slalom_bench.run.external` describes them.
+        name: what the method is called; no registered explainer's name.
+        suite: names the task, the model, the metrics and the samples.
+        out: the run directory.
+        options: how the model is loaded.
+        reporter: shows progress.
+        command: the command line, for the provenance.
+
+    Returns:
+        What was scored; samples that the file does not explain are skips.
+    """
     if not registry.NAME.fullmatch(name):
         raise InvalidInput(f"--name {name!r}: lower-case letters, digits, dots and dashes only")
-    if name in registry.explainers.names():
+    if registry.explainers.find(name) is not None:
         raise InvalidInput(f"--name {name!r} is an explainer of this installation; choose another")
     explanations = read_explanations(file)
-    with RunStore(out).locked() as store:
-        subjects, skips = load_subjects(suite, options, reporter)
-        if len(subjects) != 1:
-            raise InvalidInput(f"explanations belong to one task and model, not {len(subjects)}")
-        (subject,) = subjects
-        samples = [subject.classifier.encode(example, suite.max_tokens) for example in subject.examples]
-        matched = match(explanations, samples)
-        if matched.unknown:
-            raise InvalidInput(
-                f"{file.name}: {len(matched.unknown)} ids are no samples of this run, {matched.unknown[0]!r} first; "
-                "give the --samples and --max-tokens that the samples were written with"
-            )
-        identity = {"name": name, "version": 1, "params": {"file": hashlib.sha256(file.read_bytes()).hexdigest()[:16]}}
-        chosen = tuple(example for example in subject.examples if example.id in explanations)
-        part = type(subject)(**{**vars(subject), "examples": chosen})
-        more: list[Skip] = []
-        metrics = usable_metrics(suite, part, more)
-        whole = cell_identity(suite, part, identity, suite.budgets[0], suite.seeds[0])
-        ref = Ref(name)
-        cell = OutsideCell(part, ref, suite.budgets[0], suite.seeds[0], metrics, whole, explanations)
-        for missing in matched.missing:
-            more.append(Skip(f"{name} · sample {missing}", "not in the file"))
-        plan = Plan((cell,), (*skips, *more))
-        return Runner(suite, plan, store, "resume", reporter).run(command)
+    loader = Loader(options, reporter)
+    plan = loader.plan(suite)
+    _, planned, samples = _samples(loader, suite, plan)
+    matched = match(explanations, samples)
+    if matched.unknown:
+        raise InvalidInput(
+            f"{file.name}: {len(matched.unknown)} ids are no samples of this run, {matched.unknown[0]!r} first; "
+            "give the --samples and --max-tokens that the samples were written with"
+        )
+    skips = [*plan.skips, *(Skip(f"{name} · sample {sample}", "not in the file") for sample in matched.missing)]
+    content = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+    metrics = usable_metrics(suite, planned, skips)
+    cell = make_cell(suite, planned, f"{name}:file={content}", suite.budgets[0], suite.seeds[0], metrics)
+    cell = cell.model_copy(update={"explanations": str(file)})
+    return Runner(suite, Plan((cell,), tuple(skips), plan.subjects), RunStore(out), loader).run(command)

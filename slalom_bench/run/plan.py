@@ -1,182 +1,179 @@
-"""From a suite to cells: what will be computed, what is skipped and why, and what it will cost at most."""
+"""From a suite to cells: what will be computed, what is skipped and why, and what it will cost at most.
+
+Planning loads the tasks' texts and the models' tokenizers, and no weights.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Literal
 
 from slalom_bench import registry
-from slalom_bench.core.hashing import short_hash
+from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.references import Ref
-from slalom_bench.core.types import Example, Sample, TaskData
-from slalom_bench.run.explainers import build_explainer
-from slalom_bench.run.store import SCHEMA
+from slalom_bench.interfaces import Explainer
+from slalom_bench.run.identity import MetricLabel, Record
 from slalom_bench.run.suite import Suite
 
-if TYPE_CHECKING:
-    from slalom_bench.handle.classifier import Classifier
+GIVEN = {"marks": "human marks", "train": "training texts", "truth": "a known truth"}
+"""What a task may give to the metrics that need it, in words."""
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A loaded model on a loaded task: what explainers are run on."""
+class Cell(Record):
+    """One cell of a plan: references and numbers, no live object, so that any process may take it up."""
 
-    task: Ref
-    data: TaskData
+    task: str
     model: str
-    """The model's name as resolved, e.g. mini-bert where bert cannot be had."""
-    classifier: Classifier
-    examples: tuple[Example, ...]
-    note: str = ""
-    _samples: dict[tuple[str, int | None], Sample] = field(default_factory=dict, repr=False, compare=False)
-
-    def sample(self, example: Example, max_tokens: int | None) -> Sample:
-        """An example in this model's tokens, encoded once."""
-        key = (example.id, max_tokens)
-        if key not in self._samples:
-            self._samples[key] = self.classifier.encode(example, max_tokens)
-        return self._samples[key]
-
-
-@dataclass(frozen=True)
-class MetricUse:
-    """A metric with parameters, and the label under which its scores are stored."""
-
-    ref: Ref
-    entry: registry.Entry
-
-    @property
-    def label(self) -> str:
-        suffix = f"-{short_hash(dict(self.ref.params), 8)}" if self.ref.params else ""
-        return f"{self.entry.name}@{self.entry.version}{suffix}"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """task x model x explainer x budget x seed, with the metrics that apply."""
-
-    subject: Subject
-    explainer: Ref
+    """As resolved: mini-bert where bert cannot be had."""
+    explainer: str
     budget: int
     seed: int
-    metrics: tuple[MetricUse, ...]
-    identity: Mapping[str, Any]
+    metrics: tuple[str, ...]
+    samples: int
+    """The first so many evaluation texts of the task."""
+    protocol: Literal["bench", "paper"] = "bench"
+    removal: str = "delete"
+    max_tokens: int | None = None
+    explanations: str | None = None
+    """A file of explanations that were computed elsewhere; then the explainer's name is not registered here."""
 
     @property
     def title(self) -> str:
-        return f"{self.subject.task} · {self.subject.model} · {self.explainer} · b={self.budget} · seed {self.seed}"
+        """The cell in one line."""
+        return f"{self.task} · {self.model} · {self.explainer} · b={self.budget} · seed {self.seed}"
 
-    def make_explainer(self) -> Any:
-        """The explainer that this cell runs."""
-        return build_explainer(self.explainer, self.identity["protocol"])
+    @property
+    def subject(self) -> tuple[str, str]:
+        """The task and model that must be loaded for it."""
+        return self.task, self.model
+
+    @property
+    def labels(self) -> dict[str, MetricLabel]:
+        """The label of each of its metrics, by reference."""
+        return {text: metric_label(text) for text in self.metrics}
+
+
+def metric_label(text: str) -> MetricLabel:
+    """The label of a metric's scores, from its reference."""
+    ref = Ref.parse(text)
+    entry = registry.metrics.get(ref.name)
+    return MetricLabel.of(entry.name, entry.version, ref.params)
+
+
+def build_explainer(text: str, protocol: str) -> Explainer:
+    """The explainer with its parameters, told of the paper protocol if it knows one and was not told otherwise.
+
+    The protocol is part of a cell's identity already, so it is added here and not to the parameters of the suite.
+    """
+    ref = Ref.parse(text)
+    entry = registry.explainers.get(ref.name)
+    told = is_paper(protocol) and "protocol" in entry.parameters
+    return entry.build({"protocol": protocol, **ref.params} if told else ref.params, ref.argument)
 
 
 @dataclass(frozen=True)
 class Skip:
+    """A part of a suite that is not computed, and why."""
+
     what: str
     reason: str
 
 
 @dataclass(frozen=True)
-class Plan:
-    cells: tuple[Cell, ...]
-    skips: tuple[Skip, ...] = field(default=())
+class Planned:
+    """A model on a task as far as a plan needs to know them: what they give, how long the texts are."""
 
-    def subjects(self) -> list[Subject]:
-        """The models on tasks that any cell runs on."""
-        return list({id(cell.subject): cell.subject for cell in self.cells}.values())
+    task: str
+    model: str
+    samples: int
+    gives: frozenset[str]
+    """Out of marks, train, truth."""
+    capabilities: frozenset[str] | None = None
+    """None where only the loaded model can tell."""
+    lengths: tuple[int, ...] = ()
+    """Tokens of each text, special ones included, as far as the model reads."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a suite comes to: cells in the order in which they are run, and what was left out."""
+
+    cells: tuple[Cell, ...]
+    skips: tuple[Skip, ...] = ()
+    subjects: tuple[Planned, ...] = field(default=())
 
     def estimate(self) -> dict[str, int]:
         """An upper bound of the explaining: every budget used up, on sequences as long as the samples."""
-        queries = tokens = 0
-        lengths: dict[int, list[int]] = {}
-        for cell in self.cells:
-            subject = cell.subject
-            if id(subject) not in lengths:
-                extra = len(subject.classifier.tokens.prefix) + len(subject.classifier.tokens.suffix)
-                limit = cell.identity["max_tokens"] or subject.classifier.max_content or 10**9
-                counts = [len(subject.classifier.tokens.encode(e.text)[0]) for e in subject.examples]
-                lengths[id(subject)] = [min(count, limit) + extra for count in counts]
-            queries += cell.budget * len(subject.examples)
-            tokens += cell.budget * sum(lengths[id(subject)])
-        return {"cells": len(self.cells), "queries": queries, "tokens": tokens}
+        tokens = {(planned.task, planned.model): sum(planned.lengths) for planned in self.subjects}
+        return {
+            "cells": len(self.cells),
+            "queries": sum(cell.budget * cell.samples for cell in self.cells),
+            "tokens": sum(cell.budget * tokens.get(cell.subject, 0) for cell in self.cells),
+        }
 
 
-def make_plan(suite: Suite, subjects: list[Subject], skips: list[Skip]) -> Plan:
-    """Every combination of the suite on its subjects; what cannot be done is a skip with its reason."""
+def make_plan(suite: Suite, subjects: Sequence[Planned], skips: Sequence[Skip] = ()) -> Plan:
+    """Every combination of the suite on its subjects.
+
+    Args:
+        suite: what was asked for.
+        subjects: the models on tasks that can be had.
+        skips: what was left out already.
+
+    Returns:
+        The cells, and a skip with its reason for everything that cannot be done.
+    """
     cells: list[Cell] = []
-    skips = list(skips)
+    left = list(skips)
     for subject in subjects:
-        metrics = usable_metrics(suite, subject, skips)
-        where = f"{subject.task} · {subject.model}"
+        metrics = usable_metrics(suite, subject, left)
         for text in suite.explainers:
-            ref = Ref.parse(text)
-            entry = registry.explainers.get(ref.name)
-            if missing := sorted(entry.needs - subject.classifier.capabilities):
-                skips.append(Skip(f"{where} · {ref}", f"needs {' and '.join(missing)}, which this model does not give"))
-                continue
-            seeds = suite.seeds
-            if len(seeds) > 1 and not entry.stochastic:
-                seeds = suite.seeds[:1]
-                skips.append(Skip(f"{where} · {ref} · seeds {suite.seeds[1:]}", "not stochastic: one seed says it all"))
-            explainer = {"name": entry.name, "version": entry.version, "params": dict(sorted(ref.params.items()))}
             for budget in suite.budgets:
-                for seed in seeds:
-                    identity = cell_identity(suite, subject, explainer, budget, seed)
-                    cells.append(Cell(subject, ref, budget, seed, metrics, identity))
-    return Plan(tuple(cells), tuple(skips))
+                for seed in _seeds(suite, subject, text, left if budget == suite.budgets[0] else []):
+                    cells.append(make_cell(suite, subject, text, budget, seed, metrics))
+    return Plan(tuple(cells), tuple(left), tuple(subjects))
 
 
-def usable_metrics(suite: Suite, subject: Subject, skips: list[Skip]) -> tuple[MetricUse, ...]:
-    """The metrics asked for (or all that the task supports) that this task's data allow."""
+def make_cell(suite: Suite, subject: Planned, explainer: str, budget: int, seed: int, metrics: Sequence[str]) -> Cell:
+    """One cell of a suite."""
+    return Cell(
+        task=subject.task,
+        model=subject.model,
+        explainer=str(Ref.parse(explainer)),
+        budget=budget,
+        seed=seed,
+        metrics=tuple(metrics),
+        samples=subject.samples,
+        protocol=suite.protocol,
+        removal=suite.removal,
+        max_tokens=suite.max_tokens,
+    )
+
+
+def _seeds(suite: Suite, subject: Planned, text: str, skips: list[Skip]) -> tuple[int, ...]:
+    """The seeds that an explainer is run with: none where the model does not give what it needs."""
+    entry = registry.explainers.get(Ref.parse(text).name)
+    where = f"{subject.task} · {subject.model} · {text}"
+    if subject.capabilities is not None and (missing := sorted(entry.needs - subject.capabilities)):
+        skips.append(Skip(where, f"needs {' and '.join(missing)}, which this model does not give"))
+        return ()
+    if len(suite.seeds) > 1 and not entry.stochastic:
+        skips.append(Skip(f"{where} · seeds {suite.seeds[1:]}", "not stochastic: one seed says it all"))
+        return suite.seeds[:1]
+    return suite.seeds
+
+
+def usable_metrics(suite: Suite, subject: Planned, skips: list[Skip]) -> tuple[str, ...]:
+    """The metrics asked for, or all there are, that the task gives enough for; asked for in vain is a skip."""
     everything = sorted(registry.metrics.entries(), key=lambda entry: (entry.order, entry.name))
-    wanted = suite.metrics or tuple(entry.name for entry in everything)
-    has = {
-        "marks": any(example.word_marks is not None for example in subject.examples),
-        "train": bool(subject.data.train),
-        "truth": bool(subject.data.truth),
-    }
-    uses = []
-    for text in wanted:
-        ref = Ref.parse(text)
-        entry = registry.metrics.get(ref.name)
-        missing = sorted(need for need in entry.needs & has.keys() if not has[need])
-        if missing and not suite.metrics:
-            continue
-        if missing:
-            words = {"marks": "human marks", "train": "training texts", "truth": "a known truth"}
-            reason = f"the task has no {' and no '.join(words[need] for need in missing)}"
-            skips.append(Skip(f"{subject.task} · {subject.model} · metric {ref}", reason))
-        else:
-            uses.append(MetricUse(ref, entry))
-    return tuple(uses)
-
-
-def cell_identity(
-    suite: Suite, subject: Subject, explainer: Mapping[str, Any], budget: int, seed: int
-) -> dict[str, Any]:
-    """Everything that can change a result: its hash is the cell's key."""
-    task = registry.tasks.get(subject.task.name)
-    params = dict(sorted(subject.task.params.items()))
-    return {
-        "schema": SCHEMA,
-        "task": {
-            "name": task.name,
-            "version": task.version,
-            "params": params,
-            "content": subject.data.source.content_hash,
-            "source": subject.data.source.name,
-        },
-        "model": {
-            "name": subject.model,
-            "identity": subject.classifier.identity(),
-            "dtype": subject.classifier.backend.dtype,
-        },
-        "explainer": dict(explainer),
-        "budget": budget,
-        "seed": seed,
-        "protocol": suite.protocol,
-        "removal": suite.removal,
-        "max_tokens": suite.max_tokens,
-    }
+    usable = []
+    for text in suite.metrics or tuple(entry.name for entry in everything):
+        needs = registry.metrics.get(Ref.parse(text).name).needs
+        missing = sorted(need for need in needs & GIVEN.keys() if need not in subject.gives)
+        if not missing:
+            usable.append(text)
+        elif suite.metrics:
+            reason = f"the task has no {' and no '.join(GIVEN[need] for need in missing)}"
+            skips.append(Skip(f"{subject.task} · {subject.model} · metric {text}", reason))
+    return tuple(usable)

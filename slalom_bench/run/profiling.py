@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Cost, Sample
 from slalom_bench.errors import InvalidInput
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.interfaces import Explainer
+from slalom_bench.run.explaining import explain_sample
 from slalom_bench.run.provenance import cpu_name
-
-if TYPE_CHECKING:
-    from slalom_bench.handle.classifier import Classifier
 
 COUNTS = ("queries", "forwards", "backwards", "batches", "tokens", "padding")
 
@@ -128,7 +127,7 @@ def high_water() -> int:
 
 def profile_explainer(
     classifier: Classifier,
-    explainer: Any,
+    explainer: Explainer,
     samples: Sequence[Sample],
     budget: int,
     *,
@@ -188,13 +187,14 @@ def relative_range(spread: Spread) -> float:
     return (spread.high - spread.low) / spread.median
 
 
-def explain_once(classifier: Classifier, explainer: Any, sample: Sample, budget: int, seed: int) -> Cost:
+def explain_once(classifier: Classifier, explainer: Explainer, sample: Sample, budget: int, seed: int) -> Cost:
     """One explanation by a handle of its own, so that nothing is answered from an earlier run's cache."""
-    handle = type(classifier)(classifier.backend, token_budget=classifier.token_budget, removal=classifier.removal)
-    view = handle.targeting(classifier.default_target(sample))
-    with view.work(budget) as cost:
-        explainer.explain(view, sample, budget, generator(seed, "explain", sample.id))
-    return cost
+    handle = Classifier(classifier.backend, token_budget=classifier.token_budget, removal=classifier.removal)
+    outcome = explain_sample(
+        explainer, handle, sample, budget=budget, seed=seed, target=classifier.default_target(sample)
+    )
+    outcome.unwrap()
+    return outcome.cost
 
 
 def machine_fingerprint() -> dict[str, Any]:

@@ -67,10 +67,13 @@ def _version(package: str) -> str | None:
         return None
 
 
-def device_facts(device: str) -> dict[str, Any]:
-    """Model and count of what the models run on."""
+def device_facts(name: str) -> dict[str, Any]:
+    """Model and count of what the models run on; `auto` is the best there is."""
     import torch
 
+    from slalom_bench.backends.torch_backend import pick_device
+
+    device = str(pick_device(name))
     facts: dict[str, Any] = {"device": device, "threads": torch.get_num_threads()}
     if device.startswith("cuda"):
         facts |= {"model": torch.cuda.get_device_name(torch.device(device)), "count": torch.cuda.device_count()}

@@ -1,7 +1,8 @@
-"""Stored explanations as objects again: the inverse of `Explanation.to_dict`."""
+"""Rows of the store as objects, and objects as rows: stored explanations, stored errors."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,12 @@ import numpy as np
 from slalom_bench import registry
 from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Explanation
-from slalom_bench.errors import InvalidInput
+from slalom_bench.errors import InvalidInput, RunStopped, SlalomBenchError, StoreError
+
+NOT_EXPLAINED = "NotExplained"
+"""The error of a score whose explanation failed: the explanation's own error is the one that counts."""
+TRACEBACK = 2000
+"""Characters kept of an unexpected error's traceback."""
 
 
 def surrogate_from_dict(data: Mapping[str, Any]) -> Surrogate:
@@ -32,3 +38,18 @@ def explanation_from_dict(data: Mapping[str, Any]) -> Explanation:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"not an explanation: {type(error).__name__}: {error}") from error
+
+
+def error_row(error: Exception) -> dict[str, str]:
+    """An error as a row keeps it, an unexpected one with its traceback; what must stop a run is raised again."""
+    if isinstance(error, StoreError | RunStopped):
+        raise error
+    found = {"type": type(error).__name__, "message": str(error)}
+    if not isinstance(error, SlalomBenchError):
+        found["traceback"] = "".join(traceback.format_exception(error))[-TRACEBACK:]
+    return found
+
+
+def is_failed(row: Mapping[str, Any] | None) -> bool:
+    """Whether a row of explanations or scores is an error of its own, not the echo of a failed explanation."""
+    return row is not None and bool(row.get("error")) and row["error"].get("type") != NOT_EXPLAINED

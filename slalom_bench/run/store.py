@@ -5,6 +5,10 @@
     RUN/cells/NAME-KEY/cell.json        the cell's full identity
                       /explanations.jsonl, costs.jsonl, scores/METRIC@VERSION.jsonl
                       /done.json        written last, by atomic rename
+    RUN/locks/NAME-KEY.lock             held by the process that works on a cell; the system frees it when that dies
+
+Several processes may work on one run directory: each takes a cell by its lock, and run.json is changed under a lock
+of its own, held for the moment of the change.
 
 A process may be killed at any point: rows are whole lines, a torn last line is cut off when the file is next opened,
 and whether a sample is done is read from the rows, never from the marker alone. A row is handed to the system when it
@@ -17,17 +21,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from slalom_bench.core.hashing import canonical, short_hash
-from slalom_bench.errors import StoreError
+from pydantic import ValidationError
 
-SCHEMA = 1
+from slalom_bench.errors import StoreError
+from slalom_bench.run.identity import CellIdentity, MetricLabel, readable_name
+
+SCHEMA = 2
+"""Goes up when the layout changes; directories of another schema are refused, and left as they are."""
 SYNC_EVERY = 1.0
 """Seconds, at least, between two times that one file of rows is forced to the disk."""
 
@@ -152,131 +159,182 @@ class Rows:
 class CellStore:
     """The files of one cell."""
 
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, identity: CellIdentity) -> None:
         self.path = path
         self.identity = identity
         self.explanations = Rows(path / "explanations.jsonl")
         self.costs = Rows(path / "costs.jsonl")
-        self._scores: dict[str, Rows] = {}
+        self._scores: dict[MetricLabel, Rows] = {}
 
-    def scores(self, metric: str) -> Rows:
-        """Rows of one metric, named with its version (`strict-fidelity@1`)."""
-        if metric not in self._scores:
-            self._scores[metric] = Rows(self.path / "scores" / f"{metric}.jsonl")
-        return self._scores[metric]
+    def scores(self, label: MetricLabel) -> Rows:
+        """The rows of one metric."""
+        if label not in self._scores:
+            self._scores[label] = Rows(self.path / "scores" / f"{label}.jsonl")
+        return self._scores[label]
 
-    def metrics(self) -> list[str]:
-        return sorted(file.stem for file in (self.path / "scores").glob("*.jsonl"))
+    def labels(self) -> list[MetricLabel]:
+        """The metrics that have rows here."""
+        return sorted(MetricLabel.parse(file.stem) for file in (self.path / "scores").glob("*.jsonl"))
 
     def sync(self) -> None:
         """Force every row of the cell to the disk."""
         for rows in (self.explanations, self.costs, *self._scores.values()):
             rows.sync()
 
-    def commit(self, samples: list[str], metrics: list[str]) -> None:
+    @property
+    def samples(self) -> list[str] | None:
+        """The samples of a finished cell, in their order; None while it is not finished."""
+        marker = self.path / "done.json"
+        return list(read_json(marker)["samples"]) if marker.is_file() else None
+
+    def commit(self, samples: list[str], labels: list[MetricLabel]) -> None:
         """Say that these samples and metrics are all there. The marker is for readers; rows remain the truth."""
-        failed = sum(1 for row in self.explanations.rows.values() if row.get("error"))
-        done = {"schema": SCHEMA, "samples": samples, "metrics": metrics, "failed": failed}
+        done = {"schema": SCHEMA, "samples": samples, "metrics": [str(label) for label in labels]}
         marker = self.path / "done.json"
         if not marker.exists() or read_json(marker) != done:
             write_json(marker, done)
 
     def uncommit(self) -> None:
+        """The cell is not finished (any more)."""
         (self.path / "done.json").unlink(missing_ok=True)
 
 
 class RunStore:
-    """A run directory, locked by one process at a time."""
+    """A run directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    # ---- the record of calls ----
+
+    def open(self, call: Mapping[str, Any]) -> str:
+        """Check the schema version and add a call's record to run.json; returns the call's id."""
+        name = uuid.uuid4().hex[:12]
+
+        def add(data: dict[str, Any]) -> None:
+            data["calls"].append({"id": name, **call})
+
+        self._change(add)
+        return name
+
+    def update(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Add facts to the record of a call."""
+
+        def change(data: dict[str, Any]) -> None:
+            for call in data["calls"]:
+                if call.get("id") == name:
+                    call |= facts
+
+        self._change(change)
+
+    def _change(self, change: Callable[[dict[str, Any]], None]) -> None:
+        with self._locked("run", wait=True):
+            data = self._read() or {"schema": SCHEMA, "calls": []}
+            change(data)
+            write_json(self.path / "run.json", data)
+
+    def _read(self) -> dict[str, Any] | None:
+        file = self.path / "run.json"
+        if not file.exists():
+            if any((self.path / "cells").glob("*/cell.json")):
+                raise StoreError(f"{self.path} has cells but no run.json; restore it or choose another --out")
+            return None
+        data = read_json(file)
+        if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+            found = data.get("schema") if isinstance(data, dict) else "none"
+            raise StoreError(
+                f"{self.path} was written with schema {found}, this version writes {SCHEMA}; "
+                "choose another --out (the old directory stays as it is)"
+            )
+        if not isinstance(data.get("calls"), list):
+            raise StoreError(f"{file} records no calls; restore it or choose another --out")
+        return data
+
+    def calls(self) -> list[dict[str, Any]]:
+        """The record of every call on the directory, an error where it is not that of a run."""
+        data = self._read()
+        if data is None:
+            raise StoreError(
+                f"{self.path} is not a run directory (no run.json); give the --out of a `slalom-bench run`"
+            )
+        if not data["calls"]:
+            raise StoreError(f"{self.path}/run.json records no call; run again into another --out")
+        return list(data["calls"])
+
+    # ---- locks ----
+
     @contextlib.contextmanager
-    def locked(self) -> Iterator[RunStore]:
+    def _locked(self, name: str, *, wait: bool) -> Iterator[bool]:
+        """Hold the lock of a name, waiting for it or not; whether it is held."""
         from filelock import FileLock, Timeout
 
+        file = self.path / "locks" / f"{name}.lock"
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(file)
+            lock.acquire(timeout=-1 if wait else 0)
+        except Timeout:
+            yield False
+            return
         except OSError as error:
-            raise _write_error(self.path, error) from error
-        lock = FileLock(self.path / "run.lock")
+            raise _write_error(file, error) from error
         try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise StoreError(
-                f"another slalom-bench process is writing to {self.path}; wait for it or choose another --out"
-            ) from error
-        try:
-            yield self
+            yield True
         finally:
             lock.release()
 
-    def open(self, call: Mapping[str, Any]) -> None:
-        """Check the schema version and add this call's record to run.json."""
-        file = self.path / "run.json"
-        data: dict[str, Any] = {"schema": SCHEMA, "calls": []}
-        if file.exists():
-            data = read_json(file)
-            if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-                found = data.get("schema") if isinstance(data, dict) else "none"
-                raise StoreError(
-                    f"{self.path} was written with schema {found}, this version writes {SCHEMA}; "
-                    "choose another --out (the old directory stays as it is)"
-                )
-        elif any((self.path / "cells").glob("*/cell.json")):
-            raise StoreError(f"{self.path} has cells but no run.json; restore it or choose another --out")
-        data["calls"].append(dict(call))
-        write_json(file, data)
+    # ---- cells and samples ----
 
-    def finish(self, end: Mapping[str, Any]) -> None:
-        """Add the end time and counts to the record of the last call."""
-        data = read_json(self.path / "run.json")
-        data["calls"][-1] |= end
-        write_json(self.path / "run.json", data)
+    @contextlib.contextmanager
+    def taken(self, identity: CellIdentity, *, restart: bool = False, wait: bool = False) -> Iterator[CellStore | None]:
+        """A cell to work on, made if it is not there; None where another process has it and `wait` is not set."""
+        with self._locked(identity.folder, wait=wait) as held:
+            yield self._cell(identity, restart=restart) if held else None
 
-    def cell(self, identity: Mapping[str, Any], *, restart: bool = False) -> CellStore:
-        """The cell of that identity, made if it is not there; another identity under its key is refused."""
-        path = self.path / "cells" / cell_name(identity)
+    def _cell(self, identity: CellIdentity, *, restart: bool) -> CellStore:
+        path = self.path / "cells" / identity.folder
         try:
             if restart and path.exists():
-                trash = self.path / "old" / path.name
-                shutil.rmtree(trash, ignore_errors=True)
-                trash.parent.mkdir(exist_ok=True)
-                path.rename(trash)
-                shutil.rmtree(trash.parent)
+                trash = self.path / "locks" / f"{path.name}.old-{uuid.uuid4().hex[:8]}"
+                path.rename(trash)  # at once: a kill leaves the old cell or none, never a part of it
+                shutil.rmtree(trash)
             if not (path / "cell.json").exists():
                 path.mkdir(parents=True, exist_ok=True)
-                write_json(path / "cell.json", {"schema": SCHEMA, "identity": identity})
+                write_json(path / "cell.json", {"schema": SCHEMA, "identity": identity.model_dump(mode="json")})
         except OSError as error:
             raise _write_error(path, error) from error
-        stored = read_json(path / "cell.json")
-        if stored.get("schema") != SCHEMA or canonical(stored.get("identity")) != canonical(identity):
+        stored = _identity(path / "cell.json")
+        if stored.key != identity.key:
             raise StoreError(f"{path} holds another cell than its name says; move it away or choose another --out")
         return CellStore(path, identity)
 
-    def samples(self, identity: Mapping[str, Any]) -> Rows:
+    @contextlib.contextmanager
+    def keeping_samples(self, identity: CellIdentity) -> Iterator[Rows]:
+        """The samples that a cell of this identity explains, to be added to by one process at a time."""
+        rows = self.samples(identity)
+        with self._locked(f"samples-{identity.samples_key}", wait=True):
+            yield rows
+            rows.sync()
+
+    def samples(self, identity: CellIdentity) -> Rows:
         """The samples that a cell of this identity explains: one file for a task, model and cut of the texts."""
-        shared = {key: identity[key] for key in ("task", "model", "max_tokens")}
-        readable = readable_name(identity["task"]["name"], identity["model"]["name"])
-        return Rows(self.path / "samples" / f"{readable}-{short_hash(shared, 16)}.jsonl")
+        readable = readable_name(identity.task.name, identity.model.name)
+        return Rows(self.path / "samples" / f"{readable}-{identity.samples_key}.jsonl")
 
     def cells(self) -> list[CellStore]:
         """Every cell of the run, in the order of their folder names."""
-        found = []
-        for file in sorted((self.path / "cells").glob("*/cell.json")):
-            data = read_json(file)
-            if data.get("schema") != SCHEMA:
-                raise StoreError(f"{file.parent} was written with schema {data.get('schema')}, not {SCHEMA}")
-            found.append(CellStore(file.parent, data["identity"]))
-        return found
+        files = sorted((self.path / "cells").glob("*/cell.json"))
+        return [CellStore(file.parent, _identity(file)) for file in files]
 
 
-def cell_name(identity: Mapping[str, Any]) -> str:
-    """A folder name that a person can read and that no name in it can escape from."""
-    readable = readable_name(identity["task"]["name"], identity["model"]["name"], identity["explainer"]["name"])
-    return f"{readable}_b{identity['budget']}_s{identity['seed']}-{short_hash(identity, 16)}"
-
-
-def readable_name(*words: str) -> str:
-    """Words for a file name: nothing in them can leave the folder."""
-    return "_".join(re.sub(r"[^a-z0-9.-]+", "-", word.lower()).strip(".-")[:40] for word in words)
+def _identity(file: Path) -> CellIdentity:
+    data = read_json(file)
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else "none"
+        raise StoreError(f"{file.parent} was written with schema {found}, not {SCHEMA}")
+    try:
+        return CellIdentity.model_validate(data.get("identity"))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise StoreError(f"{file} is damaged: {where}: {first['msg']}; move its folder away") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.references import Ref
-from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Cost, DataSource, Example, Explanation, Sample, TaskData
 from slalom_bench.data.splits import text_hash
 from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
+from slalom_bench.interfaces import Explainer
+from slalom_bench.run.explaining import explain_sample
 from slalom_bench.showing.units import Reading, read
 
 if TYPE_CHECKING:
@@ -161,20 +161,15 @@ def _method(which: Any) -> tuple[str, Any]:
     return type(which).__name__, which
 
 
-def _run(view: Classifier, sample: Sample, name: str, method: Any, budget: int, seed: int) -> Result:
-    needs: Sequence[str] = ()
-    entry = next((e for e in registry.explainers.entries() if e.factory is type(method)), None)
-    if entry is not None:
-        needs = sorted(entry.needs)
-    try:
-        view.require(*needs)
-        with view.work(budget) as cost:
-            explanation = method.explain(view, sample, budget, generator(seed, "explain", sample.id))
-    except SlalomBenchError as error:
-        return Result(name, reason=str(error))
-    if len(explanation) != len(sample):
-        return Result(name, reason=f"{len(explanation)} scores for {len(sample)} tokens (try `slalom-bench check`)")
-    return Result(name, explanation, cost)
+def _run(view: Classifier, sample: Sample, name: str, method: Explainer, budget: int, seed: int) -> Result:
+    entry = registry.explainers.of(type(method))
+    needs = () if entry is None else sorted(entry.needs)
+    outcome = explain_sample(method, view, sample, budget=budget, seed=seed, target=view.target, needs=needs)
+    if outcome.explanation is not None:
+        return Result(name, outcome.explanation, outcome.cost)
+    if isinstance(outcome.error, SlalomBenchError):
+        return Result(name, reason=str(outcome.error))
+    raise outcome.error or InvalidInput(f"{name} explained nothing")
 
 
 def _target(classifier: Classifier, sample: Sample, target: int | str | None) -> int:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from slalom_bench import registry
 from slalom_bench.commands.check import check_command, resolve
 from slalom_bench.commands.new import new_command
-from slalom_bench.contract import check
+from slalom_bench.contract.checking import check
 from slalom_bench.contract.scaffold import class_name, module_name, new_explainer
 from slalom_bench.errors import InvalidInput, SlalomBenchError, UnknownName
 

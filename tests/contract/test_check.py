@@ -11,7 +11,7 @@ import torch
 
 from slalom_bench import registry
 from slalom_bench.backends.random_models import random_backend
-from slalom_bench.contract import check
+from slalom_bench.contract.checking import check
 from slalom_bench.contract.fingerprint import differences, fingerprint
 from slalom_bench.contract.models import planted_bert
 from slalom_bench.contract.rules import RULES, auroc
@@ -188,8 +188,8 @@ class BatchDependent(Good):
 
 class OrderDependent(Good):
     def finish(self, classifier, sample, scores, full, rng):
-        seen = getattr(classifier, "seen", sample.id)
-        classifier.seen = sample.id
+        seen = getattr(classifier.backend, "seen", sample.id)
+        classifier.backend.seen = sample.id
         return super().finish(classifier, sample, scores * (1.0 if seen == sample.id else 1.01), full, rng)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from slalom_bench import registry
 from slalom_bench.core.references import Ref
 from slalom_bench.core.tokens import WordTokens, encode, marks_by_offset
 from slalom_bench.core.types import Cost, Example, Explanation, Sample, Score
@@ -141,7 +142,9 @@ def test_references_are_read_and_spelled(text, name, argument, params):
 
 
 def test_bad_references_are_named():
-    with pytest.raises(InvalidInput, match=r"'lime:tie': expected NAME\[:key=value,...\], found 'tie'"):
-        Ref.parse("lime:tie")
+    with pytest.raises(InvalidInput, match=r"'lime:a=1,tie': expected NAME.*, found 'tie'"):
+        Ref.parse("lime:a=1,tie")
+    with pytest.raises(InvalidInput, match=r"explainer lime takes no argument 'tie' after the colon, but .*tie=\.\.\."):
+        registry.explainers.build("lime:tie")
     with pytest.raises(InvalidInput, match="expected NAME"):
         Ref.parse(":a=1")

@@ -28,11 +28,8 @@ from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.aopc import Insertion
 from slalom_bench.metrics.nb_spearman import NaiveBayesSpearman
 from slalom_bench.models.minis import train_tokenizer
-from slalom_bench.run.explainers import build_explainer
-from slalom_bench.run.plan import Subject, make_plan
-from slalom_bench.run.progress import Reporter
-from slalom_bench.run.runner import Runner
-from slalom_bench.run.store import RunStore
+from slalom_bench.run.loading import LoadedTask, Subject
+from slalom_bench.run.plan import build_explainer
 from slalom_bench.run.suite import make_suite
 
 SPECIALS = {"[CLS]": 5.0, "[SEP]": 7.0, "[UNK]": 0.3, "[MASK]": 11.0, "[PAD]": 13.0}
@@ -357,20 +354,20 @@ def test_an_unknown_protocol_is_refused_when_explaining(explainer):
 
 
 def test_only_explainers_that_know_the_paper_protocol_are_told_of_it():
-    assert build_explainer(Ref.parse("lime"), "paper").protocol == "paper"
-    assert build_explainer(Ref.parse("lime"), "bench").protocol == "bench"
-    assert build_explainer(Ref.parse("lime:protocol=bench"), "paper").protocol == "bench"
-    assert build_explainer(Ref.parse("grad-l2:protocol=paper"), "bench").protocol == "paper"
-    assert not hasattr(build_explainer(Ref.parse("random"), "paper"), "protocol")
+    assert build_explainer("lime", "paper").protocol == "paper"
+    assert build_explainer("lime", "bench").protocol == "bench"
+    assert build_explainer("lime:protocol=bench", "paper").protocol == "bench"
+    assert build_explainer("grad-l2:protocol=paper", "bench").protocol == "paper"
+    assert not hasattr(build_explainer("random", "paper"), "protocol")
     knowing = [e.name for e in registry.explainers.entries() if getattr(e.factory(), "protocol", "") == "bench"]
     assert {"attnlrp", "grad-l2", "integrated-gradients", "kernel-shap", "lime"} <= set(knowing)
 
 
-def test_a_run_in_the_paper_protocol_explains_as_published(tmp_path):
+def test_a_run_in_the_paper_protocol_explains_as_published(tmp_path, lab):
     classifier = weighted_specials()
     examples = (Example("s0", "the good bad good", 1),)
     data = TaskData("synthetic-slalom", DataSource("generated", "test", "c" * 64), ("neg", "pos"), examples)
-    subject = Subject(Ref.parse("synthetic-slalom"), data, "weighted", classifier, examples)
+    subject = Subject(LoadedTask(Ref.parse("synthetic-slalom"), data), "weighted", classifier)
     for protocol, expected in {"paper": [-0.3, 1.2, -2.3, 1.2], "bench": [0.0, 1.5, -2.0, 1.5]}.items():
         suite = make_suite(
             name="test",
@@ -381,9 +378,8 @@ def test_a_run_in_the_paper_protocol_explains_as_published(tmp_path):
             explainers=("kernel-shap",),
             metrics=("insertion",),
         )
-        plan = make_plan(suite, [subject], [])
-        assert plan.cells[0].identity["explainer"]["params"] == {}
-        with RunStore(tmp_path / protocol).locked() as store:
-            assert Runner(suite, plan, store, "resume", Reporter(show=False)).run([]).failed == 0
+        result = lab.call(tmp_path / protocol, suite, subject)
+        (identity,) = result.identities.values()
+        assert (result.failed, identity.explainer.params, identity.protocol) == (0, {}, protocol)
         row = json.loads(next((tmp_path / protocol).rglob("explanations.jsonl")).read_text().splitlines()[-1])
         np.testing.assert_allclose(row["explanation"]["scores"]["attribution"], expected, atol=1e-5)

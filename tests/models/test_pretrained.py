@@ -331,7 +331,9 @@ def test_laws_answer_exactly_and_only_for_their_task() -> None:
 
 def test_availability_of_every_model_loads_neither_torch_nor_transformers() -> None:
     code = (
-        "import sys; from slalom_bench import models, registry\n"
+        "import sys; from slalom_bench import registry\n"
+        "from slalom_bench.core.options import ModelOptions\n"
+        "from slalom_bench.models.loading import model_availability\n"
         "options = ModelOptions()\n"
         "for name in registry.models.names(): assert str(model_availability(name, None, options))\n"
         "assert not {'torch', 'transformers'} & set(sys.modules), 'heavy import'\n"

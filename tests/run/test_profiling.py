@@ -74,6 +74,7 @@ def test_profile_respects_the_budget_and_refuses_nothing(classifier):
 def test_padding_share(classifier):
     def explain(handle, sample, budget, rng):
         handle.log_odds([sample.ids, sample.ids[:1]])
+        return Explanation({"x": np.zeros(len(sample))}, "x")
 
     found = profiling.profile_explainer(classifier, SimpleNamespace(explain=explain), samples(classifier)[:1], 2)
     # 4 + 1 tokens in a batch of 2 x 4

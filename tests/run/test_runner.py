@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,16 @@ import pytest
 from slalom_bench import registry
 from slalom_bench.api import build_suite, run
 from slalom_bench.backends.closed_forms import slalom_transformer
+from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.references import Ref
 from slalom_bench.core.types import DataSource, Example, Explanation, Score, TaskData
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.results.reading import groups, read_run
-from slalom_bench.run.plan import Subject, make_plan
-from slalom_bench.run.progress import Reporter
-from slalom_bench.run.runner import Runner, RunResult
-from slalom_bench.run.store import Rows, RunStore
+from slalom_bench.run.identity import MetricLabel
+from slalom_bench.run.loading import LoadedTask, Loader, Subject
+from slalom_bench.run.plan import make_plan
+from slalom_bench.run.runner import Runner, RunResult, count_failed
+from slalom_bench.run.store import CellStore, Rows, RunStore
 from slalom_bench.run.suite import make_suite
 from slalom_bench.surrogates.linear import LinearSurrogate
 
@@ -38,7 +40,7 @@ def subject(texts=TEXTS) -> Subject:
     examples = tuple(Example(f"s{i}", text, label=i % 2) for i, text in enumerate(texts))
     data = TaskData("synthetic-slalom", DataSource("generated", "test", "c" * 64), ("neg", "pos"), examples, examples)
     classifier = Classifier(slalom_transformer(VALUE, IMPORTANCE))
-    return Subject(Ref.parse("synthetic-slalom"), data, "slalom-transformer", classifier, examples)
+    return Subject(LoadedTask(Ref.parse("synthetic-slalom"), data), "slalom-transformer", classifier)
 
 
 def suite(**values):
@@ -54,9 +56,13 @@ def suite(**values):
 
 
 def go(path: Path, spec=None, mode="resume", on: Subject | None = None) -> RunResult:
-    spec = spec or suite()
-    with RunStore(path).locked() as store:
-        return Runner(spec, make_plan(spec, [on or subject()], []), store, mode, Reporter(show=False)).run([])
+    spec, on, loader = spec or suite(), on or subject(), Loader(ModelOptions(device="cpu"))
+    loader.put(on, spec.removal)
+    return Runner(spec, make_plan(spec, [on.planned(spec.samples)]), RunStore(path), loader, mode).run([])
+
+
+def cells(path: Path) -> list[CellStore]:
+    return RunStore(path).cells()
 
 
 def files(path: Path, pattern: str) -> dict[str, bytes]:
@@ -73,7 +79,10 @@ def test_a_run_explains_and_scores_every_sample_and_a_second_call_computes_nothi
     assert files(tmp_path / "cells", "*") == before
     for store in RunStore(tmp_path).cells():
         marker = json.loads((store.path / "done.json").read_text())
-        assert (marker["samples"], sorted(marker["metrics"])) == ([f"s{i}" for i in range(4)], store.metrics())
+        assert (marker["samples"], sorted(marker["metrics"])) == (
+            [f"s{i}" for i in range(4)],
+            [str(label) for label in store.labels()],
+        )
 
 
 def test_a_marker_without_its_rows_is_not_taken_for_a_whole_cell(tmp_path):
@@ -118,7 +127,7 @@ def test_every_identity_that_can_change_a_result_changes_the_cell(tmp_path):
     assert go(tmp_path, suite(explainers=("linear-deletion:tie=token",))).reused == 0
     other = subject()
     changed = slalom_transformer({**VALUE, "good": 1.1}, IMPORTANCE)
-    reweighted = Subject(other.task, other.data, other.model, Classifier(changed), other.examples)
+    reweighted = Subject(other.task, other.model, Classifier(changed))
     assert go(tmp_path, on=reweighted).reused == 0
     assert go(tmp_path).reused == 8
 
@@ -138,10 +147,10 @@ def test_batch_size_does_not_change_scores(tmp_path):
     small = subject()
     small.classifier._packing["token_budget"] = 3
     go(tmp_path / "b", on=small)
-    for a, b in zip(read_run(tmp_path / "a"), read_run(tmp_path / "b"), strict=True):
-        for label in a.metrics:
-            for sample, row in a.metrics[label].rows.items():
-                assert b.metrics[label].rows[sample]["values"] == pytest.approx(row["values"], abs=1e-5)
+    for a, b in zip(cells(tmp_path / "a"), cells(tmp_path / "b"), strict=True):
+        for label in a.labels():
+            for sample, row in a.scores(label).rows.items():
+                assert b.scores(label).rows[sample]["values"] == pytest.approx(row["values"], abs=1e-5)
 
 
 def broken(name: str):
@@ -164,11 +173,12 @@ def test_a_sample_that_fails_is_a_row_and_the_run_goes_on(tmp_path, scratch):
     broken("broken")
     result = go(tmp_path, suite(explainers=("broken",)))
     assert (result.explained, result.failed) == (4, 3)
-    (cell,) = read_run(tmp_path)
-    errors = {sample: row["error"]["type"] for sample, row in cell.explanations.items() if "error" in row}
+    (cell,) = cells(tmp_path)
+    rows = cell.explanations.rows
+    errors = {sample: row["error"]["type"] for sample, row in rows.items() if "error" in row}
     assert errors == {"s1": "ZeroDivisionError", "s2": "InvalidInput", "s3": "BudgetExceeded"}
-    assert "no luck" in cell.explanations["s1"]["error"]["traceback"]
-    assert cell.failed == 3
+    assert "no luck" in rows["s1"]["error"]["traceback"]
+    assert count_failed(cell, list(rows), cell.labels()) == 3
     assert go(tmp_path, suite(explainers=("broken",))).explained == 0
 
 
@@ -184,15 +194,22 @@ def test_a_metric_that_fails_is_a_row_too(tmp_path, scratch):
 
     result = go(tmp_path, suite(metrics=("fails",), explainers=("leave-one-out",)))
     assert (result.scored, result.failed) == (4, 1)
-    (cell,) = read_run(tmp_path)
-    assert cell.values("fails@1", "x") == {"s0": 1.0, "s1": None, "s2": 1.0, "s3": 1.0}
-    assert cell.reasons("fails@1", "x") == {"failed: RuntimeError": 1}
+    (cell,) = cells(tmp_path)
+    rows = cell.scores(MetricLabel("fails", 1)).rows
+    assert {sample: row["values"] for sample, row in rows.items()} == {
+        "s0": {"x": 1.0},
+        "s1": {},
+        "s2": {"x": 1.0},
+        "s3": {"x": 1.0},
+    }
+    assert rows["s1"]["error"]["type"] == "RuntimeError"
 
 
 def test_skips_have_reasons():
     spec = suite(seeds=(0, 1), metrics=("human-attention-auroc", "deletion"))
-    plan = make_plan(spec, [subject()], [])
-    assert [(cell.explainer.name, cell.seed) for cell in plan.cells] == [
+    planned = replace(subject().planned(spec.samples), lengths=(4, 3, 6, 1))
+    plan = make_plan(spec, [planned])
+    assert [(cell.explainer, cell.seed) for cell in plan.cells] == [
         ("leave-one-out", 0),
         ("linear-deletion", 0),
         ("linear-deletion", 1),
@@ -294,22 +311,11 @@ def test_provenance_is_in_the_run(tmp_path):
     assert source["dtype"] == "float32"
 
 
-def test_results_are_grouped_and_ranked(tmp_path):
-    go(tmp_path, suite(seeds=(0, 1)))
-    (group,) = groups(read_run(tmp_path))
-    assert sorted(group.by_explainer()) == ["leave-one-out", "linear-deletion"]
-    assert len(group.by_explainer()["linear-deletion"]) == 2
-    label = next(label for label in group.labels() if label.startswith("deletion"))
-    ranking = group.ranking(label)
-    assert {ranked.name for ranked in ranking} == {"leave-one-out", "linear-deletion"}
-    assert all((ranked.summary.n, ranked.summary.undefined) == (3, 1) for ranked in ranking)  # "bad": nothing to delete
-
-
 def test_bad_suites_are_refused_by_name():
     with pytest.raises(InvalidInput, match="at least one positive"):
         suite(budgets=(0,))
-    with pytest.raises(InvalidInput, match="unknown removal rule 'drop'"):
-        suite(removal="drop")
+    with pytest.raises(InvalidInput, match="unknown removal 'drop': known: delete, mask, pad"):
+        build_suite("smoke", removal="drop")
     with pytest.raises(InvalidInput, match="give --suite"):
         build_suite()
     with pytest.raises(InvalidInput, match=r"imdb, line \d+: unknown explainer 'nope'|imdb: unknown explainer 'nope'"):

@@ -13,15 +13,31 @@ from hypothesis import strategies as st
 
 from slalom_bench.errors import StoreError
 from slalom_bench.run import store as store_module
-from slalom_bench.run.store import SCHEMA, Rows, RunStore, cell_name, write_json
+from slalom_bench.run.identity import (
+    CellIdentity,
+    ExplainerIdentity,
+    MetricLabel,
+    ModelIdentity,
+    RemovalIdentity,
+    TaskIdentity,
+)
+from slalom_bench.run.store import SCHEMA, Rows, RunStore, write_json
 
-IDENTITY = {
-    "task": {"name": "imdb"},
-    "model": {"name": "mini-bert"},
-    "explainer": {"name": "lime"},
-    "budget": 10,
-    "seed": 0,
-}
+IDENTITY = CellIdentity(
+    task=TaskIdentity(name="imdb", version=1, params={}, content="c", source="here"),
+    model=ModelIdentity(name="mini-bert", identity="w", dtype="float32"),
+    explainer=ExplainerIdentity(name="lime", version=1, params={"tie": "token"}),
+    budget=10,
+    seed=0,
+    protocol="bench",
+    removal=RemovalIdentity(name="delete", version=1, params={}),
+    max_tokens=None,
+)
+
+
+def cell(store, identity=IDENTITY, **more):
+    with store.taken(identity, **more) as taken:
+        return taken
 
 
 def test_rows_come_back_in_order_and_floats_exactly(tmp_path):
@@ -122,11 +138,11 @@ def test_a_disk_that_refuses_rows_at_the_end_is_said(tmp_path, monkeypatch):
     def broken(file):
         raise OSError(5, "Input/output error")
 
-    cell = RunStore(tmp_path).cell(IDENTITY)
-    cell.scores("deletion@1").append({"id": "x"})
+    taken = cell(RunStore(tmp_path))
+    taken.scores(MetricLabel("deletion", 1)).append({"id": "x"})
     monkeypatch.setattr(store_module.os, "fsync", broken)
     with pytest.raises(StoreError, match=r"cannot write .*deletion@1.jsonl: Input/output error"):
-        cell.sync()
+        taken.sync()
 
 
 def test_json_files_are_replaced_whole(tmp_path):
@@ -145,7 +161,7 @@ def test_a_directory_of_another_schema_is_left_alone(tmp_path):
 
 
 def test_cells_without_run_json_and_a_broken_run_json_are_said(tmp_path):
-    RunStore(tmp_path).cell(IDENTITY)
+    cell(RunStore(tmp_path))
     with pytest.raises(StoreError, match=r"cells but no run.json"):
         RunStore(tmp_path).open({})
     (tmp_path / "run.json").write_text("{")
@@ -153,42 +169,73 @@ def test_cells_without_run_json_and_a_broken_run_json_are_said(tmp_path):
         RunStore(tmp_path).open({})
 
 
-def test_a_second_process_is_turned_away(tmp_path):
-    script = (
-        "import sys; from pathlib import Path; from slalom_bench.run.store import RunStore\n"
-        "from slalom_bench.errors import StoreError\n"
-        "try:\n"
-        "    with RunStore(Path(sys.argv[1])).locked(): print('got in')\n"
-        "except StoreError as error: print(error)\n"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    with RunStore(tmp_path).locked():
-        inside = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    after = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "another slalom-bench process is writing" in inside
-    assert after.strip() == "got in"
+TAKE = """
+import sys, time
+from pathlib import Path
+import runpy
+IDENTITY = runpy.run_path(sys.argv[2])['IDENTITY']
+from slalom_bench.run.store import RunStore
+with RunStore(Path(sys.argv[1])).taken(IDENTITY) as taken:
+    print("free" if taken is not None else "taken", flush=True)
+    time.sleep(float(sys.argv[3]))
+"""
+
+
+def take(path: Path, seconds: float = 0.0) -> subprocess.Popen:
+    command = [sys.executable, "-c", TAKE, str(path), __file__, str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_cell_is_held_by_one_process_and_free_again_when_that_dies(tmp_path):
+    holder = take(tmp_path, 60.0)
+    assert holder.stdout.readline().strip() == "free"
+    assert take(tmp_path).communicate()[0].strip() == "taken"
+    assert cell(RunStore(tmp_path), IDENTITY.model_copy(update={"seed": 1})) is not None
+    holder.kill()
+    holder.wait()
+    assert take(tmp_path).communicate()[0].strip() == "free"
+
+
+def test_calls_of_several_processes_are_all_recorded(tmp_path):
+    one, other = RunStore(tmp_path), RunStore(tmp_path)
+    first, second = one.open({"mode": "resume"}), other.open({"mode": "restart"})
+    one.update(first, {"explained": 1})
+    other.update(second, {"explained": 2})
+    assert [(call["mode"], call["explained"]) for call in one.calls()] == [("resume", 1), ("restart", 2)]
 
 
 def test_a_cell_under_anothers_name_is_refused(tmp_path):
     store = RunStore(tmp_path)
-    path = store.cell(IDENTITY).path
-    write_json(path / "cell.json", {"schema": SCHEMA, "identity": {**IDENTITY, "budget": 11}})
+    path = cell(store).path
+    other = IDENTITY.model_copy(update={"budget": 11})
+    write_json(path / "cell.json", {"schema": SCHEMA, "identity": other.model_dump(mode="json")})
     with pytest.raises(StoreError, match="holds another cell"):
-        store.cell(IDENTITY)
+        cell(store)
 
 
-def test_restart_throws_the_cell_away(tmp_path):
+def test_restart_throws_the_cell_away_and_nothing_else(tmp_path):
     store = RunStore(tmp_path)
-    store.cell(IDENTITY).explanations.append({"id": "a"})
-    assert store.cell(IDENTITY).explanations.rows
-    assert not store.cell(IDENTITY, restart=True).explanations.rows
+    (tmp_path / "old").mkdir()
+    cell(store).explanations.append({"id": "a"})
+    assert cell(store).explanations.rows
+    assert not cell(store, restart=True).explanations.rows
     assert len(store.cells()) == 1
+    assert (tmp_path / "old").is_dir()
+
+
+def test_what_only_describes_does_not_change_the_key():
+    moved = IDENTITY.model_copy(update={"task": IDENTITY.task.model_copy(update={"source": "elsewhere"})})
+    assert moved.key == IDENTITY.key
+    assert IDENTITY.model_copy(update={"seed": 1}).key != IDENTITY.key
+    assert IDENTITY.model_copy(update={"seed": 1}).table_key == IDENTITY.table_key
 
 
 @settings(max_examples=80, deadline=None)
 @given(name=st.text(min_size=1, max_size=60))
 def test_no_name_escapes_the_run_directory(name):
-    folder = cell_name({**IDENTITY, "model": {"name": name}, "task": {"name": f"../{name}"}})
+    model = IDENTITY.model.model_copy(update={"name": name})
+    task = IDENTITY.task.model_copy(update={"name": f"../{name}"})
+    folder = IDENTITY.model_copy(update={"model": model, "task": task}).folder
     assert "/" not in folder
     assert "\0" not in folder
     assert not folder.startswith(".")

@@ -1,0 +1,304 @@
+"""Tasks and models brought up when a cell needs them, and let go when no further cell does."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from slalom_bench import registry
+from slalom_bench.core.options import ModelOptions, Outline
+from slalom_bench.core.references import Ref
+from slalom_bench.core.types import Example, Sample, TaskData
+from slalom_bench.data.loading import load_task
+from slalom_bench.errors import InvalidInput, Unsupported
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.interfaces import OutlinedModel
+from slalom_bench.models.loading import load_model, resolve_model
+from slalom_bench.run.external import read_explanations
+from slalom_bench.run.identity import (
+    CellIdentity,
+    ExplainerIdentity,
+    ModelIdentity,
+    RemovalIdentity,
+    TaskIdentity,
+)
+from slalom_bench.run.plan import Cell, Plan, Planned, Skip, make_plan
+from slalom_bench.run.progress import Reporter
+from slalom_bench.run.suite import Suite
+
+OUTSIDE = "outside"
+"""Family of methods that are not registered: their explanations came from a file (`slalom-bench score`)."""
+
+
+@contextmanager
+def no_collections() -> Iterator[None]:
+    """No search for garbage: a task's texts are many lasting objects, and each search looks at all there are so far."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
+
+
+@dataclass
+class LoadedTask:
+    """A task's data, and a memo for what metrics derive from them once."""
+
+    ref: Ref
+    data: TaskData
+    memo: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    def gives(self, samples: int) -> frozenset[str]:
+        """What metrics may need and this task has."""
+        has = {
+            "marks": any(example.word_marks is not None for example in self.data.evaluation[:samples]),
+            "train": bool(self.data.train),
+            "truth": bool(self.data.truth),
+        }
+        return frozenset(name for name, there in has.items() if there)
+
+
+@dataclass
+class Subject:
+    """A loaded model on a loaded task: what explainers are run on."""
+
+    task: LoadedTask
+    model: str
+    """The model's reference as resolved, e.g. mini-bert where bert cannot be had."""
+    classifier: Classifier
+    note: str = ""
+    _samples: dict[tuple[str, int | None], Sample] = field(default_factory=dict, repr=False)
+
+    def sample(self, example: Example, max_tokens: int | None) -> Sample:
+        """An example in this model's tokens, encoded once."""
+        key = (example.id, max_tokens)
+        if key not in self._samples:
+            self._samples[key] = self.classifier.encode(example, max_tokens)
+        return self._samples[key]
+
+    def examples(self, cell: Cell) -> tuple[Example, ...]:
+        """The texts of a cell; of explanations from a file those that it explains."""
+        chosen = self.task.data.evaluation[: cell.samples]
+        if cell.explanations is not None:
+            explained = read_explanations(Path(cell.explanations))
+            chosen = [example for example in chosen if example.id in explained]
+        return tuple(chosen)
+
+    def planned(self, samples: int) -> Planned:
+        """What a plan needs to know of a subject that is loaded already."""
+        count = min(samples, len(self.task.data.evaluation))
+        return Planned(
+            task=str(self.task.ref),
+            model=self.model,
+            samples=count,
+            gives=self.task.gives(count),
+            capabilities=self.classifier.capabilities,
+        )
+
+    def identify(self, cell: Cell) -> CellIdentity:
+        """A cell of this subject with everything that can change its numbers."""
+        removal = Ref.parse(cell.removal)
+        source = self.task.data.source
+        task = registry.tasks.get(self.task.ref.name)
+        model = registry.models.find(Ref.parse(self.model).name)
+        return CellIdentity(
+            task=TaskIdentity(
+                name=task.name,
+                version=task.version,
+                params=_sorted(self.task.ref.params),
+                content=source.content_hash,
+                source=source.name,
+            ),
+            model=ModelIdentity(
+                name=self.model,
+                identity=self.classifier.identity(),
+                dtype=self.classifier.backend.dtype,
+                tier="full" if model is None else model.tier,
+            ),
+            explainer=_explainer(cell),
+            budget=cell.budget,
+            seed=cell.seed,
+            protocol=cell.protocol,
+            removal=RemovalIdentity(
+                name=removal.name,
+                version=registry.removals.get(removal.name).version,
+                params=_sorted(_given(removal, registry.removals.get(removal.name).argument)),
+            ),
+            max_tokens=cell.max_tokens,
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """Data and model for the provenance of a run."""
+        handle = self.classifier
+        return {
+            "task": str(self.task.ref),
+            "source": vars(self.task.data.source),
+            "model": self.model,
+            "weights": handle.identity(),
+            "class_names": list(handle.class_names),
+            "dtype": handle.backend.dtype,
+            "device": handle.backend.device,
+            "note": self.note,
+            "token_budget": handle.token_budget,
+        }
+
+
+def _sorted(params: Any) -> dict[str, Any]:
+    return dict(sorted(params.items()))
+
+
+def _given(ref: Ref, argument: str | None) -> dict[str, Any]:
+    """Parameters with the argument under its name."""
+    return dict(ref.params) if ref.argument is None or argument is None else {argument: ref.argument, **ref.params}
+
+
+def _explainer(cell: Cell) -> ExplainerIdentity:
+    ref = Ref.parse(cell.explainer)
+    if cell.explanations is not None:
+        return ExplainerIdentity(name=ref.name, version=1, params=_sorted(ref.params), family=OUTSIDE)
+    entry = registry.explainers.get(ref.name)
+    return ExplainerIdentity(
+        name=entry.name,
+        version=entry.version,
+        params=_sorted(_given(ref, entry.argument)),
+        family=entry.family,
+    )
+
+
+class Loader:
+    """Loads each task and model once, when it is first needed, and holds them until they are released."""
+
+    def __init__(
+        self, options: ModelOptions, reporter: Reporter | None = None, token_budget: int | None = None
+    ) -> None:
+        self.options = options
+        self.reporter = reporter or Reporter(show=False)
+        self.token_budget = token_budget
+        self._tasks: dict[str, LoadedTask] = {}
+        self._subjects: dict[tuple[str, str, str], Subject] = {}
+        self._notes: dict[tuple[str, str], str] = {}
+
+    def task(self, text: str) -> LoadedTask:
+        """The task of a reference."""
+        if text not in self._tasks:
+            ref = Ref.parse(text)
+            with no_collections():
+                data = load_task(ref.spec, ref.params, self.options.data_dir)
+            self._tasks[text] = LoadedTask(ref, data)
+        return self._tasks[text]
+
+    def subject(self, cell: Cell) -> Subject:
+        """The model of a cell on its task, loaded now if it is not yet."""
+        return self.model(cell.task, cell.model, cell.removal)
+
+    def model(self, task: str, model: str, removal: str) -> Subject:
+        """A model on a task under a removal rule, loaded now if it is not yet."""
+        key = (task, model, removal)
+        if key not in self._subjects:
+            loaded = self.task(task)
+            classifier = Classifier(
+                load_model(model, loaded.data, self.options),
+                token_budget=self.token_budget,
+                removal=registry.removals.build(removal),
+            )
+            note = self._notes.get((task, model), "")
+            self.reporter.say(
+                f"model {model}: {classifier.backend.dtype} on {classifier.backend.device}, "
+                f"weights {classifier.identity()[:12]}" + (f"; {note}" if note else "")
+            )
+            self._subjects[key] = Subject(loaded, model, classifier, note)
+        return self._subjects[key]
+
+    def put(self, subject: Subject, removal: str = "delete") -> None:
+        """A subject that is loaded already."""
+        self._tasks[str(subject.task.ref)] = subject.task
+        self._subjects[str(subject.task.ref), subject.model, removal] = subject
+
+    def keep(self, cells: Iterable[Cell]) -> None:
+        """Let go of every model and task that none of these cells needs."""
+        cells = list(cells)
+        models = {(cell.task, cell.model, cell.removal) for cell in cells}
+        tasks = {cell.task for cell in cells}
+        if dropped := self._subjects.keys() - models:
+            for key in dropped:
+                del self._subjects[key]
+            for name in self._tasks.keys() - tasks:
+                del self._tasks[name]
+            gc.collect()
+
+    def loaded(self) -> list[Subject]:
+        """What is held now."""
+        return list(self._subjects.values())
+
+    # ---- planning: texts and tokenizers, no weights ----
+
+    def plan(self, suite: Suite, *, lengths: bool = False) -> Plan:
+        """The cells of a suite; `lengths` counts the texts' tokens too, for an estimate of the cost."""
+        suite.check_names()
+        subjects: dict[tuple[str, str], Planned] = {}
+        skips: list[Skip] = []
+        for text in suite.tasks:
+            task = str(Ref.parse(text))
+            self._say_task(suite, task)
+            for requested in suite.models:
+                try:
+                    planned = self._planned(suite, task, requested, lengths)
+                except Unsupported as error:
+                    skips.append(Skip(f"{task} · {requested}", str(error)))
+                    continue
+                subjects.setdefault((task, planned.model), planned)
+        if not subjects:
+            reasons = "; ".join(f"{skip.what}: {skip.reason}" for skip in skips)
+            raise InvalidInput(f"nothing to run: {reasons}")
+        return make_plan(suite, list(subjects.values()), skips)
+
+    def _planned(self, suite: Suite, task: str, requested: str, lengths: bool) -> Planned:
+        data = self.task(task).data
+        actual, reason = resolve_model(requested, data, self.options)
+        self._notes[task, actual] = f"{requested} could not be had ({reason})" if actual != requested else reason
+        outline = self._outline(suite, task, actual)
+        if outline.detail:
+            self.reporter.say(f"model {actual}: {outline.detail}")
+        samples = min(suite.samples, len(data.evaluation))
+        return Planned(
+            task=task,
+            model=actual,
+            samples=samples,
+            gives=self.task(task).gives(samples),
+            capabilities=outline.capabilities,
+            lengths=_lengths(data.evaluation[:samples], outline, suite.max_tokens) if lengths else (),
+        )
+
+    def _outline(self, suite: Suite, task: str, model: str) -> Outline:
+        built = registry.models.build(model)
+        if isinstance(built, OutlinedModel):
+            return built.outline(self.task(task).data, self.options)
+        backend = self.model(task, model, suite.removal).classifier.backend
+        return Outline(backend.capabilities, backend.tokens, backend.max_length)
+
+    def _say_task(self, suite: Suite, task: str) -> None:
+        data = self.task(task).data
+        count = min(suite.samples, len(data.evaluation))
+        note = f" ({data.source.note})" if data.source.note else ""
+        self.reporter.say(
+            f"task {task}: {count} of {len(data.evaluation)} texts from {data.source.kind} {data.source.name}, "
+            f"content {data.source.content_hash[:12]}{note}"
+        )
+        if count < suite.samples:
+            self.reporter.say(f"  fewer than the {suite.samples} samples asked for", style="yellow")
+
+
+def _lengths(examples: Iterable[Example], outline: Outline, max_tokens: int | None) -> tuple[int, ...]:
+    """Tokens of each text inside its template, as far as the model reads; words where there is no tokenizer yet."""
+    if outline.tokens is None:
+        return tuple(min(len(example.text.split()), max_tokens or 10**9) for example in examples)
+    special = len(outline.tokens.prefix) + len(outline.tokens.suffix)
+    room = 10**9 if outline.max_length is None else outline.max_length - special
+    limit = min(room, max_tokens or 10**9)
+    return tuple(min(len(outline.tokens.encode(example.text)[0]), limit) + special for example in examples)
