@@ -59,7 +59,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _adopt(folder: str) -> None:
-    """In a checkout tasks/, explainers/, metrics/ stand beside this package: they get the names that a wheel gives them."""
+    """In a checkout tasks/, explainers/, metrics/ stand beside this package: give them their names in a wheel."""
     here, name = Path(__file__).resolve().parent, f"{__name__}.{folder}"
     outside = here.parent / folder / "__init__.py"
     if name in sys.modules or (here / folder / "__init__.py").is_file() or not outside.is_file():
