@@ -113,7 +113,7 @@ def side_by_side(table: Table, model: str, rows: Sequence[str]) -> None:
         if row == "handle":
             own = medians["peer"] / medians["own pass"]
             table.add(
-                "the same without the lean pass",
+                "the same without the pruned pass",
                 model,
                 spread(seconds["own pass"]),
                 spread(seconds["peer"]),
@@ -127,7 +127,7 @@ def side_by_side(table: Table, model: str, rows: Sequence[str]) -> None:
                 "padding of these batches",
                 model,
                 f"{padded[0]:.1%}",
-                f"without the lean pass {padded[1]:.1%}",
+                f"without the pruned pass {padded[1]:.1%}",
                 f"{max(padded):.1%}",
                 "at most 3%",
                 max(padded) <= 0.03,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import time
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 
 from slalom_bench import registry
-from slalom_bench.backends.torch_backend import TOKEN_BUDGETS, HFBackend
+from slalom_bench.backends.torch_backend import HFBackend
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.tokens import Tokens
 from slalom_bench.core.types import Cost, Explanation, Sample, TaskData
@@ -55,10 +54,9 @@ class Subject:
         return explain_once(self.handle(), registry.explainers.get(explainer).build(), self.sample, budget, 0)
 
     def plain(self) -> HFBackend:
-        """The backend with the model's own forward pass, as models without a lean one have it."""
-        backend = copy.copy(self.backend)
-        backend._lean, backend.pads, backend.token_budget = None, True, TOKEN_BUDGETS["cpu"]
-        return backend
+        """The backend with the model's own forward pass, as models without a pruned one have it."""
+        own = self.backend
+        return HFBackend(own.module, own.tokens, name=own.name, class_names=own.class_names, pruned=False)
 
     def flops(self, lengths: np.ndarray) -> float:
         """Multiplications and additions of the model's own forward pass over sequences of these lengths."""

@@ -11,39 +11,28 @@ import numpy as np
 
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Explanation, Sample
-from slalom_bench.errors import Unsupported
-from slalom_bench.handle.largest_logit import LargestLogit
+from slalom_bench.handle.gradients import LargestLogit
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates.linear import LinearSurrogate
 
 if TYPE_CHECKING:
-    import torch
-
     from slalom_bench.handle.classifier import Classifier
 
 
 class _Relevance:
-    """Gradient x input of word embeddings on a rewired twin of the model (`slalom_bench.numerics.lrp`). One query."""
+    """Gradient x input of word embeddings on a rewired twin of the model (`slalom_bench.backends.lrp`). One query."""
 
     rule = ""
     protocol = "bench"
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        from slalom_bench.backends.lrp import EMBEDDING_SUM, Relevance
-        from slalom_bench.backends.torch_backend import HFBackend, two_columns
+        from slalom_bench.backends.lrp import Relevance
 
         paper = is_paper(self.protocol)
-        backend = classifier.backend
-        if not isinstance(backend, HFBackend):
-            raise Unsupported(f"no relevance rules for model {classifier.name}; supported: {', '.join(EMBEDDING_SUM)}")
-        relevance = Relevance(backend.module, self.rule)
-
-        def through(words: torch.Tensor) -> torch.Tensor:
-            return two_columns(backend.forward(relevance.module, None, inputs_embeds=words))
-
+        relevance = Relevance(classifier.backend, self.rule)
         words = classifier.embed(sample)
-        largest = LargestLogit(classifier.target, through)
-        values, grads = classifier.gradients(words[None], largest if paper else through)
+        largest = LargestLogit(classifier.target, relevance.logits)
+        values, grads = classifier.gradients(words[None], largest if paper else relevance.logits)
         sign = -1.0 if paper and largest.classes[0] != classifier.target else 1.0
         full, grad = sign * float(values[0]), sign * grads[0].double()
         by_word = (grad * words).sum(dim=1).cpu().numpy()

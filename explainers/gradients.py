@@ -9,7 +9,8 @@ import numpy as np
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.handle.largest_logit import LargestLogit
+from slalom_bench.handle.backend import gradient_backend
+from slalom_bench.handle.gradients import LargestLogit
 from slalom_bench.numerics import additive
 from slalom_bench.registry import explainer
 from slalom_bench.surrogates.linear import LinearSurrogate
@@ -55,7 +56,8 @@ def published_norms(classifier: Classifier, sample: Sample, scales: Floats, *, t
     bare = classifier.bare()
     words = bare.embed(sample)
     points = torch.as_tensor(scales, dtype=words.dtype, device=words.device)[:, None, None] * words
-    values, grads = bare.gradients(points, LargestLogit(bare.target, bare.backend.logits_from_embeddings))
+    largest = LargestLogit(bare.target, gradient_backend(bare.backend).logits_from_embeddings)
+    values, grads = bare.gradients(points, largest)
     total = (grads.double() * points if times_input else grads.double()).sum(dim=0)
     scores = total.norm(dim=1).cpu().numpy()
     full = float(values[-1])

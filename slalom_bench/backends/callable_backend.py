@@ -20,8 +20,11 @@ from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
 
 OUTPUTS = ("log_odds", "probabilities", "logits")
+"""What a callable may return."""
 TAKES = ("text", "ids")
+"""What it may be given."""
 WHITESPACE = r"\S+"
+"""Words between white space."""
 PUNCTUATION = r"\w+(?:['\u2019]\w+)*|[^\w\s]"
 """Words with inner apostrophes, and every other visible character on its own."""
 
@@ -52,20 +55,24 @@ class HashedWords:
         return self._ids[word]
 
     def encode(self, text: str) -> tuple[Ints, Ints | None]:
+        """Ids and (start, end) offsets of the words that the pattern finds."""
         found = list(self.pattern.finditer(text))
         ids = np.array([self.id(word.group()) for word in found], np.int64)
         return ids, np.array([word.span() for word in found], np.int64).reshape(-1, 2)
 
     def words(self, ids: Ints) -> list[str]:
+        """The words of ids that were encoded here; any other is an error."""
         try:
             return [self._words[int(i)] for i in ids]
         except KeyError as error:
             raise InvalidInput(f"word id {error.args[0]} was never seen here; encode its text first") from None
 
     def decode(self, ids: Ints) -> str:
+        """The words with a space between any two."""
         return " ".join(self.words(ids))
 
     def identity(self) -> str:
+        """The pattern: all that decides the ids of a text."""
         return f"hashed words {self.pattern.pattern}"
 
 
@@ -77,6 +84,7 @@ def content_texts(tokens: Tokens, sequences: Sequence[Ints]) -> list[str]:
 
 
 def refuse_hidden(sequences: Sequence[Ints]) -> None:
+    """Raise `Unsupported` for hidden positions."""
     if (Ragged.of(sequences).ids == HIDDEN).any():
         raise Unsupported("removal rule 'pad': a black box has no attention mask; use delete or mask")
 
@@ -116,12 +124,22 @@ def log_probabilities(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class CallableBackend:
-    """A function as the handle sees a model: queries only."""
+    """A function as the handle sees a model: queries only.
+
+    Args:
+        function: a list of texts or of id lists to one row of output each.
+        tokens: the tokenizer.
+        class_names: one for each class, two at least.
+        output: what a row is, out of `OUTPUTS`.
+        takes: what the function is given, out of `TAKES`.
+        name: for messages and results.
+        identity: a string that changes whenever the answers may; None for one that is never met again.
+    """
 
     capabilities = frozenset({"queries"})
     device = "python"
     dtype = "float64"
-    token_budget = gradient_budget = 16384
+    token_budget = 16384
     pads = True
     max_length: int | None = None
 
@@ -153,28 +171,18 @@ class CallableBackend:
         self._identity = f"unnamed {uuid.uuid4()}" if identity is None else identity
 
     def identity(self) -> str:
+        """A hash of what was given as identity, and of all settings."""
         settings = (self.name, self._identity, self.output, self.takes, self.class_names, self.tokens.identity())
         return hashlib.sha256(repr(settings).encode()).hexdigest()
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
+        """The function's answers, checked, as logits (batch x classes)."""
         if self.takes == "text":
             inputs: list[Any] = list(content_texts(self.tokens, sequences))
         else:
             refuse_hidden(sequences)
             inputs = [sequence.tolist() for sequence in Ragged.of(sequences)]
         return as_logits(self.function(inputs), self.output, len(inputs), len(self.class_names))
-
-    def embed(self, sequence: Ints) -> Any:
-        raise Unsupported(f"model {self.name} is a black box without embeddings")
-
-    def logits_from_embeddings(self, words: Any) -> Any:
-        raise Unsupported(f"model {self.name} is a black box without gradients")
-
-    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
-        raise Unsupported(f"model {self.name} is a black box without attention maps")
-
-    def read_position(self, length: int) -> int:
-        raise Unsupported(f"model {self.name} is a black box without positions")
 
 
 def wrap(
@@ -187,14 +195,27 @@ def wrap(
     name: str = "callable",
     identity: str | None = None,
     removal: str = "delete",
-    token_budget: int | None = None,
 ) -> Classifier:
     """A Python callable as a classifier that every query-based explainer and metric can use.
 
-    `fn` gets a list of texts (`takes="text"`) or of id lists with the tokenizer's special tokens round them
-    (`takes="ids"`), and returns one row for each: log-odds of class 1, probabilities, or logits. `tokenizer` is a
-    transformers fast tokenizer, any `slalom_bench.tokens.Tokens`, or None for whitespace words. Without an
-    `identity` (a string that changes whenever the answers may) no stored result is ever reused.
+    Args:
+        fn: gets a list of texts, or of id lists with the tokenizer's special tokens round them, and returns one row for
+            each.
+        tokenizer: a transformers fast tokenizer, any `slalom_bench.core.tokens.Tokens`, or None for whitespace words.
+        class_names: one for each class, two at least.
+        output: what a row is: "log_odds" of class 1 (a number), "probabilities" or "logits" (a number for class 1, or
+            one for each class).
+        takes: "text" or "ids".
+        name: for messages and results.
+        identity: a string that changes whenever the answers may; without one no stored result is ever reused.
+        removal: the name of a removal rule; one that hides positions needs an attention mask, which a callable lacks.
+
+    Returns:
+        The handle. Its `token_budget`, which may be set, is how many tokens of text one call of `fn` gets.
+
+    >>> handle = wrap(lambda texts: [text.count("good") - 0.5 for text in texts])
+    >>> handle.log_odds([handle.tokens.encode("so good")[0]]).tolist()
+    [0.5]
     """
     if not callable(fn):
         raise InvalidInput(f"wrap needs a callable, not {type(fn).__name__}")
@@ -210,4 +231,4 @@ def wrap(
     backend = CallableBackend(
         fn, tokens, class_names=class_names, output=output, takes=takes, name=name, identity=identity
     )
-    return Classifier(backend, token_budget=token_budget, removal=registry.removals.build(removal))
+    return Classifier(backend, removal=registry.removals.build(removal))

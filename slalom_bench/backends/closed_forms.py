@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from slalom_bench.backends.torch_backend import TorchBackend
+from slalom_bench.backends.torch_backend import DifferentiableBackend
 from slalom_bench.core.tokens import WordTokens
 from slalom_bench.core.types import Ints
 
@@ -25,6 +25,7 @@ class BagOfWordsNet(nn.Module):
         self.register_buffer("bias", torch.tensor(float(bias)))
 
     def forward(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        """One logit (batch x 1) of word embeddings (batch x length x 1)."""
         kept = words if mask is None else words * mask[..., None]
         return kept.sum(dim=1) + self.bias
 
@@ -53,50 +54,68 @@ class SlalomNet(nn.Module):
             self.head.weight.copy_(torch.tensor([[0.0, 0.0, 1.0]]))
 
     def attention(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        """Who attends to whom (batch x length x length)."""
         scores = self.query(words) @ self.key(words).transpose(1, 2) / math.sqrt(3.0)
         if mask is not None:
             scores = scores.masked_fill(mask[:, None, :] == 0, -torch.inf)
         return scores.softmax(dim=-1)
 
     def forward(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
+        """One logit (batch x 1) of word embeddings (batch x length x 3)."""
         states = words + self.attention(mask, words) @ self.move(words)
         return self.head(states[:, 0])
 
 
-class ClosedFormBackend(TorchBackend):
-    """A closed-form net over whitespace words, without special tokens."""
+class _ClosedForm(DifferentiableBackend):
+    """A closed-form net over whitespace words."""
 
     module: BagOfWordsNet | SlalomNet
 
     def __init__(self, module: BagOfWordsNet | SlalomNet, tokens: WordTokens, name: str) -> None:
-        if isinstance(module, BagOfWordsNet):
-            self.capabilities = frozenset({"queries", "gradients"})
         super().__init__(module.eval(), tokens, name=name, class_names=("negative", "positive"), max_length=None)
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        """One logit (batch x 1): see `TorchBackend.forward`."""
         words = inputs["inputs_embeds"] if "inputs_embeds" in inputs else self.module.words(inputs["input_ids"])
         return module(mask, words)
 
     def word_embeddings(self) -> nn.Module:
+        """The fixed table of words."""
         return self.module.words
 
+
+class BagOfWordsBackend(_ClosedForm):
+    """A bag of words: queries and gradients."""
+
+    module: BagOfWordsNet
+
+
+class SlalomBackend(_ClosedForm):
+    """The SLALOM transformer, read at its first position; it has attention as well."""
+
+    module: SlalomNet
+    capabilities = frozenset({"queries", "gradients", "attentions"})
+
     def attentions(self, sequence: Ints) -> NDArray[np.floating]:
-        if isinstance(self.module, BagOfWordsNet):
-            return super().attentions(sequence)
+        """The map of its one layer and one head (1 x 1 x length x length)."""
         with torch.inference_mode():
             return self.module.attention(None, self.embed(sequence)[None])[None].numpy(force=True)[:, :1]
 
+    def read_position(self, length: int) -> int:
+        """The first."""
+        return 0
 
-def bag_of_words(weights: Mapping[str, float], bias: float = 0.0, *, specials: bool = False) -> ClosedFormBackend:
+
+def bag_of_words(weights: Mapping[str, float], bias: float = 0.0, *, specials: bool = False) -> BagOfWordsBackend:
     """F(text) = bias + sum of the words' weights; with `specials`, [CLS] and [SEP] of weight 0 stand round it."""
     template = {"prefix": ["[CLS]"], "suffix": ["[SEP]"]} if specials else {}
     tokens = WordTokens(list(weights), **template)
     table = [weights.get(word, 0.0) for word in tokens.strings]
-    return ClosedFormBackend(BagOfWordsNet(table, bias), tokens, "bag-of-words")
+    return BagOfWordsBackend(BagOfWordsNet(table, bias), tokens, "bag-of-words")
 
 
-def slalom_transformer(value: Mapping[str, float], importance: Mapping[str, float]) -> ClosedFormBackend:
+def slalom_transformer(value: Mapping[str, float], importance: Mapping[str, float]) -> SlalomBackend:
     """A transformer whose log-odds are exactly SLALOM's, for every word's (value, importance)."""
     tokens = WordTokens(list(value))
     table = [[source.get(word, 0.0) for word in tokens.strings] for source in (importance, value)]
-    return ClosedFormBackend(SlalomNet(*table), tokens, "slalom-transformer")
+    return SlalomBackend(SlalomNet(*table), tokens, "slalom-transformer")

@@ -14,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
@@ -25,6 +26,7 @@ from slalom_bench.errors import InvalidInput, RunStopped
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 LONGEST_WAIT = 60.0
+MAX_REQUESTS = 10_000
 PASSING = (408, 409, 425, 429)
 """Answers worth another attempt, beside every 5xx."""
 
@@ -105,23 +107,43 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect would carry the key to another host."""
 
     def redirect_request(self, *arguments: Any, **options: Any) -> None:
+        """Follow none."""
         return None
 
 
-class Endpoint:
-    """POST {base_url}/chat/completions. Safe to use from many threads."""
+@dataclass(frozen=True)
+class Limits:
+    """How much is asked of an endpoint, and for how long."""
 
-    def __init__(
-        self, base_url: str, folder: Path, *, max_requests: int, timeout: float, attempts: int, first_wait: float
-    ) -> None:
-        if attempts < 1 or max_requests < 0 or timeout <= 0:
-            raise InvalidInput(f"attempts {attempts}, max_requests {max_requests}, timeout {timeout}: too small")
+    max_requests: int | None = None
+    """The hard cap on requests, repeated ones included; None for `MAX_REQUESTS`."""
+    timeout: float = 60.0
+    """Seconds for one request."""
+    attempts: int = 6
+    """How often a request is tried."""
+    first_wait: float = 1.0
+    """Seconds before the second attempt; doubled before each further one."""
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1 or (self.max_requests or 0) < 0 or self.timeout <= 0:
+            given = f"attempts {self.attempts}, max_requests {self.max_requests}, timeout {self.timeout}"
+            raise InvalidInput(f"{given}: too small")
+
+
+class Endpoint:
+    """POST {base_url}/chat/completions. Safe to use from many threads.
+
+    Args:
+        base_url: as `checked_endpoint` returns it.
+        folder: where answers are kept.
+        limits: the cap, the time-out and the retries.
+    """
+
+    def __init__(self, base_url: str, folder: Path, limits: Limits) -> None:
         self.url = f"{base_url}/chat/completions"
         self.folder = folder
-        self.max_requests = max_requests
-        self.timeout = timeout
-        self.attempts = attempts
-        self.first_wait = first_wait
+        self.limits = limits
+        self.max_requests = MAX_REQUESTS if limits.max_requests is None else limits.max_requests
         self.sent = 0
         self._lock = threading.Lock()
         self._jitter = random.Random()  # of waiting times only
@@ -161,11 +183,11 @@ class Endpoint:
                 return parse_reply(self._post(payload))
             except _Passing as failure:
                 failures += 1
-                if failures == self.attempts:
+                if failures == self.limits.attempts:
                     raise EndpointError(
                         f"{self.url}: gave up after {failures} attempts; the last: {failure}. Answers so far are cached"
                     ) from None
-                wait = self.first_wait * 2 ** (failures - 1) * (0.5 + self._jitter.random())
+                wait = self.limits.first_wait * 2 ** (failures - 1) * (0.5 + self._jitter.random())
                 time.sleep(min(LONGEST_WAIT, max(wait, failure.wait)))
 
     def _post(self, payload: dict[str, Any]) -> bytes:
@@ -173,7 +195,7 @@ class Endpoint:
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         request = urllib.request.Request(self.url, json.dumps(payload).encode(), headers, method="POST")
         try:
-            with self._opener.open(request, timeout=self.timeout) as response:
+            with self._opener.open(request, timeout=self.limits.timeout) as response:
                 return bytes(response.read())
         except urllib.error.HTTPError as error:
             detail = error.read(300).decode("utf-8", "replace")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from slalom_bench.backends.architectures import architecture_of
 from slalom_bench.backends.torch_backend import HFBackend, TorchBackend, pick_device
 from slalom_bench.core.tokens import HFTokens, Tokens, WordTokens
 from slalom_bench.errors import InvalidInput
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from slalom_bench.core.options import ModelOptions
 
 WORDS = "vocabulary.json"
+"""The word list beside a checkpoint whose tokenizer is ours."""
 
 
 @contextmanager
@@ -37,6 +39,7 @@ def quiet() -> Iterator[None]:
 
 
 def pick_dtype(name: str) -> torch.dtype:
+    """A floating-point dtype by its name in torch."""
     dtype = getattr(torch, name, None)
     if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise InvalidInput(f"unknown dtype {name!r}; one of float32, float16, bfloat16, float64")
@@ -69,21 +72,16 @@ def load_tokens(source: str | Path, options: ModelOptions, revision: str | None 
 
 
 def save_tokens(tokens: Tokens, directory: Path) -> None:
+    """A tokenizer beside a checkpoint, as `load_tokens` finds it."""
     if isinstance(tokens, HFTokens):
         tokens.tokenizer.save_pretrained(directory)
         return
     if not isinstance(tokens, WordTokens):
         raise InvalidInput(f"{type(tokens).__name__} cannot be saved beside a model")
-    ends = {"prefix": tokens.words(np_ids(tokens.prefix)), "suffix": tokens.words(np_ids(tokens.suffix))}
+    ends = {"prefix": [tokens.strings[i] for i in tokens.prefix], "suffix": [tokens.strings[i] for i in tokens.suffix]}
     specials = {"[PAD]", "[UNK]", "[MASK]", *ends["prefix"], *ends["suffix"]}
     saved = {"words": [word for word in tokens.strings if word not in specials], **ends}
     (directory / WORDS).write_text(json.dumps(saved))
-
-
-def np_ids(ids: Sequence[int]) -> Any:
-    import numpy as np
-
-    return np.asarray(ids, np.int64)
 
 
 def save_backend(backend: TorchBackend, directory: Path) -> None:
@@ -92,94 +90,6 @@ def save_backend(backend: TorchBackend, directory: Path) -> None:
     with quiet():
         module.save_pretrained(directory)
     save_tokens(backend.tokens, directory)
-
-
-def random_module(
-    architecture: str,
-    vocabulary: int,
-    pad_id: int,
-    classes: Sequence[str],
-    *,
-    layers: int,
-    width: int,
-    positions: int,
-    dropout: float,
-) -> Any:
-    """A randomly initialised classifier; draws from torch's generator, which the caller has seeded."""
-    import transformers as hf
-
-    labels = dict(enumerate(classes))
-    shared: dict[str, Any] = {
-        "vocab_size": vocabulary,
-        "pad_token_id": pad_id,
-        "num_labels": len(classes),
-        "id2label": labels,
-        "label2id": {name: i for i, name in labels.items()},
-    }
-    decoder = {"bos_token_id": pad_id, "eos_token_id": pad_id, **shared}
-    if architecture == "bert":
-        return hf.BertForSequenceClassification(
-            hf.BertConfig(
-                hidden_size=width,
-                num_hidden_layers=layers,
-                num_attention_heads=4,
-                intermediate_size=2 * width,
-                max_position_embeddings=positions,
-                hidden_dropout_prob=dropout,
-                attention_probs_dropout_prob=0.0,
-                **shared,
-            )
-        )
-    if architecture == "distilbert":
-        return hf.DistilBertForSequenceClassification(
-            hf.DistilBertConfig(
-                dim=width,
-                n_layers=layers,
-                n_heads=4,
-                hidden_dim=2 * width,
-                max_position_embeddings=positions,
-                dropout=dropout,
-                attention_dropout=0.0,
-                seq_classif_dropout=dropout,
-                **shared,
-            )
-        )
-    if architecture == "gpt2":
-        return hf.GPT2ForSequenceClassification(
-            hf.GPT2Config(
-                n_embd=width,
-                n_layer=layers,
-                n_head=4,
-                n_inner=2 * width,
-                n_positions=positions,
-                embd_pdrop=dropout,
-                resid_pdrop=dropout,
-                attn_pdrop=0.0,
-                activation_function="gelu_pytorch_tanh",
-                **decoder,
-            )
-        )
-    if architecture == "bloom":
-        return hf.BloomForSequenceClassification(
-            hf.BloomConfig(
-                hidden_size=width,
-                n_layer=layers,
-                n_head=4,
-                hidden_dropout=dropout,
-                attention_dropout=0.0,
-                **decoder,
-            )
-        )
-    from slalom_bench.backends.nets import MambaForSequenceClassification
-
-    return MambaForSequenceClassification(
-        hf.MambaConfig(
-            hidden_size=width,
-            num_hidden_layers=layers,
-            state_size=8,
-            **decoder,
-        )
-    )
 
 
 def load_module(source: str | Path, options: ModelOptions, revision: str | None = None, **config: Any) -> Any:
@@ -194,8 +104,7 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
     try:
         with quiet():
             settings = hf.AutoConfig.from_pretrained(str(source), **shared, **config)
-            if settings.model_type == "mamba":
-                import slalom_bench.backends.nets  # noqa: F401  (tells transformers of the Mamba classifier)
+            architecture_of(settings).register()
             module, info = hf.AutoModelForSequenceClassification.from_pretrained(
                 str(source),
                 config=settings,

@@ -9,6 +9,7 @@ Attention-aware LRP (Achtibat et al. 2024): every rule is a change of the gradie
   through both products, 1/4 for Q and K;
 - softmax: the gradient itself (its first-order Taylor rule). The CP variant passes nothing through it: V gets all.
 
+Which modules are maps to queries, keys and values an architecture says (`architectures.base.RelevanceMaps`).
 The rules are forward hooks on a twin that shares its weights with the model: the model itself is never touched, so
 there is nothing to undo after an error and nothing for another thread to see.
 """
@@ -21,33 +22,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from slalom_bench.backends.torch_backend import twin
+from slalom_bench.backends.architectures import architecture_of, with_relevance
+from slalom_bench.backends.architectures.base import RelevanceMaps, identity_rule
+from slalom_bench.backends.torch_backend import HFBackend, twin, two_columns
 from slalom_bench.errors import Unsupported
+from slalom_bench.handle.backend import Backend
 
 RULES = {"attn": (0.25, 0.5), "cp": (0.0, 1.0)}
 """What the gradients of queries and keys, and of values, are multiplied by."""
 
-EMBEDDING_SUM = {
-    "bert": "embeddings.LayerNorm",
-    "distilbert": "embeddings.LayerNorm",
-    "gpt2": "drop",
-    "roberta": "embeddings.LayerNorm",
-}
-"""By supported architecture, the module that is given the sum of word, position and type embeddings."""
-
-QUERIES_AND_KEYS = ("query", "key", "q_lin", "k_lin")
-VALUES = ("value", "v_lin")
-FUSED = ("c_attn",)
 ACTIVATIONS = ("transformers.activations", "torch.nn.modules.activation")
-
-
-def identity(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """y = f(x), with f(x)/x for its derivative; where x is 0 no relevance arrives and none is passed on."""
-    return x * torch.where(x == 0, 0.0, y / x).detach()
+"""The modules whose classes are activation functions."""
 
 
 def _activation(module: nn.Module, args: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
-    return identity(args[0], output)
+    return identity_rule(args[0], output)
 
 
 def _norm(module: Any, args: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
@@ -55,12 +44,6 @@ def _norm(module: Any, args: tuple[torch.Tensor], output: torch.Tensor) -> torch
     centred = x - x.mean(dim=-1, keepdim=True)
     deviation = (x.var(dim=-1, keepdim=True, correction=0) + module.eps).sqrt().detach()
     return centred / deviation * module.weight + module.bias
-
-
-def _tanh_head(module: Any, args: tuple[torch.Tensor], output: torch.Tensor) -> torch.Tensor:
-    """RoBERTa's head applies tanh as a function, which no hook can see."""
-    x = module.dense(args[0][:, 0])
-    return module.out_proj(identity(x, x.tanh()))
 
 
 def _scaled(*factors: float) -> Callable[..., torch.Tensor]:
@@ -77,38 +60,51 @@ def _scaled(*factors: float) -> Callable[..., torch.Tensor]:
 
 
 class Relevance:
-    """A rewired twin; `sums` are the embedding sums (word + position + type) of the last forward pass."""
+    """A twin of a model, rewired so that gradient x input is relevance.
 
-    def __init__(self, model: nn.Module, rule: str) -> None:
-        config: Any = model.config
-        kind = getattr(config, "model_type", type(model).__name__)
-        if kind not in EMBEDDING_SUM:
-            raise Unsupported(f"no relevance rules for {kind}; supported: {', '.join(EMBEDDING_SUM)}")
-        self.module = twin(model)
+    Args:
+        backend: a transformers classifier of an architecture with `RelevanceMaps`; any other is `Unsupported`.
+        rule: a name in `RULES`.
+    """
+
+    def __init__(self, backend: Backend, rule: str) -> None:
+        config: Any = backend.module.config if isinstance(backend, HFBackend) else None
+        maps = architecture_of(config).relevance
+        if not isinstance(backend, HFBackend) or maps is None:
+            kind = f"model {backend.name}" if config is None else config.model_type
+            raise Unsupported(f"no relevance rules for {kind}; supported: {', '.join(with_relevance())}")
+        self.backend = backend
+        self.module = twin(backend.module)
         self.sums = torch.empty(0)
+        """The embedding sums (word + position + type; batch x length x width) of the last forward pass."""
         base: Any = self.module.base_model
-        base.get_submodule(EMBEDDING_SUM[kind]).register_forward_pre_hook(self._remember)
-        hooked = [part for name, part in self.module.named_modules() if self._rewire(name, part, *RULES[rule])]
-        expected = config.num_hidden_layers * (1 if kind == "gpt2" else 3)
+        base.get_submodule(maps.embedding_sum).register_forward_pre_hook(self._remember)
+        hooked = [part for name, part in self.module.named_modules() if _rewire(maps, name, part, *RULES[rule])]
+        expected = config.num_hidden_layers * maps.per_layer
         if len(hooked) != expected:
-            raise Unsupported(f"{kind}: {len(hooked)} query, key and value maps where {expected} were expected")
+            raise Unsupported(f"{backend.name}: {len(hooked)} query, key and value maps where {expected} were expected")
+
+    def logits(self, words: torch.Tensor) -> torch.Tensor:
+        """The model's logits (batch x classes) of word embeddings (batch x length x width), under the rules."""
+        return two_columns(self.backend.forward(self.module, None, inputs_embeds=words))
 
     def _remember(self, module: nn.Module, args: tuple[torch.Tensor]) -> None:
         self.sums = args[0].detach()
 
-    def _rewire(self, name: str, part: nn.Module, query_key: float, value: float) -> bool:
-        """Hook one module; whether it was a map to queries, keys or values."""
-        last = name.rpartition(".")[2]
-        if isinstance(part, nn.LayerNorm):
-            part.register_forward_hook(_norm)
-        elif type(part).__module__ in ACTIVATIONS:
-            part.register_forward_hook(_activation)
-        elif type(part).__name__ == "RobertaClassificationHead":
-            part.register_forward_hook(_tanh_head)
-        elif last in QUERIES_AND_KEYS:
-            part.register_forward_hook(_scaled(query_key))
-        elif last in VALUES:
-            part.register_forward_hook(_scaled(value))
-        elif last in FUSED:
-            part.register_forward_hook(_scaled(query_key, query_key, value))
-        return last in (*QUERIES_AND_KEYS, *VALUES, *FUSED)
+
+def _rewire(maps: RelevanceMaps, name: str, part: nn.Module, query_key: float, value: float) -> bool:
+    """Hook one module; whether it was a map to queries, keys or values."""
+    last = name.rpartition(".")[2]
+    if isinstance(part, nn.LayerNorm):
+        part.register_forward_hook(_norm)
+    elif type(part).__module__ in ACTIVATIONS:
+        part.register_forward_hook(_activation)
+    elif type(part).__name__ in maps.rewritten:
+        part.register_forward_hook(maps.rewritten[type(part).__name__])
+    elif last in maps.queries_and_keys:
+        part.register_forward_hook(_scaled(query_key))
+    elif last in maps.values:
+        part.register_forward_hook(_scaled(value))
+    elif last in maps.fused:
+        part.register_forward_hook(_scaled(query_key, query_key, value))
+    return last in (*maps.queries_and_keys, *maps.values, *maps.fused)

@@ -12,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from slalom_bench.backends.torch_backend import TorchBackend
+from slalom_bench.backends.torch_backend import DifferentiableBackend, TorchBackend
 from slalom_bench.core.types import Ints
 from slalom_bench.errors import InvalidInput
 
 ROWS = 128
 """Sequences that go through an attention classifier at a time: each is padded to T_max, whatever its length."""
+WIDTH, HEADS, D_ATT, D_OUT, T_MAX = 128, 6, 64, 64, 256
+"""The attention classifier's sizes in its paper: d_e, K, d_att, d_out and T_max."""
 
 
 class EnglishWords:
@@ -40,6 +42,7 @@ class EnglishWords:
 
     @classmethod
     def split(cls, text: str) -> list[re.Match[str]]:
+        """The words and marks of a text, line breaks in HTML left out."""
         return [match for match in cls.pattern.finditer(text) if match.group(1)]
 
     @classmethod
@@ -52,17 +55,21 @@ class EnglishWords:
         return len(self.strings)
 
     def encode(self, text: str) -> tuple[Ints, Ints | None]:
+        """Ids and (start, end) offsets; unknown words are [UNK]."""
         found = self.split(text)
         ids = np.array([self.index.get(match.group().lower(), 0) for match in found], np.int64)
         return ids, np.array([match.span() for match in found], np.int64).reshape(-1, 2)
 
     def words(self, ids: Ints) -> list[str]:
+        """One string for each id."""
         return [self.strings[int(i)] for i in ids]
 
     def decode(self, ids: Ints) -> str:
+        """The words with a space between any two."""
         return " ".join(self.words(ids))
 
     def identity(self) -> str:
+        """The pattern, the vocabulary and the template."""
         return f"english words {self.pattern.pattern} {self.strings} {self.prefix}"
 
 
@@ -114,6 +121,7 @@ class Mixing(Heads):
         self.out = nn.Parameter(torch.empty(width, heads * d_out).uniform_(-0.1, 0.1))
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """States (batch x length x d_e) of the next layer."""
         q, k, v = (each_head(states, weights) for weights in (self.query, self.key, self.value))
         mixed = nn.functional.scaled_dot_product_attention(q, k, v)
         return mixed.transpose(1, 2).flatten(2) @ self.out.T
@@ -126,24 +134,13 @@ class AttentionNet(nn.Module):
     the paper names six layers but neither skip connections nor non-linearities.
     """
 
-    def __init__(
-        self,
-        vocabulary: int,
-        *,
-        outputs: int = 1,
-        layers: int = 1,
-        width: int = 128,
-        heads: int = 6,
-        d_att: int = 64,
-        d_out: int = 64,
-        t_max: int = 256,
-    ) -> None:
+    def __init__(self, vocabulary: int, *, outputs: int = 1, layers: int = 1) -> None:
         super().__init__()
-        self.words = nn.Embedding(vocabulary, width)
-        self.below = nn.ModuleList(Mixing(width, heads, d_att, d_out) for _ in range(layers - 1))
-        self.last = Heads(width, heads, d_att, d_out)
-        self.head = nn.Parameter(torch.empty(heads, outputs, d_out).uniform_(-0.1, 0.1))
-        self.register_buffer("positions", sinusoids(t_max, width).to(torch.get_default_dtype()), persistent=False)
+        self.words = nn.Embedding(vocabulary, WIDTH)
+        self.below = nn.ModuleList(Mixing(WIDTH, HEADS, D_ATT, D_OUT) for _ in range(layers - 1))
+        self.last = Heads(WIDTH, HEADS, D_ATT, D_OUT)
+        self.head = nn.Parameter(torch.empty(HEADS, outputs, D_OUT).uniform_(-0.1, 0.1))
+        self.register_buffer("positions", sinusoids(T_MAX, WIDTH).to(torch.get_default_dtype()), persistent=False)
 
     def embedded(self, words: torch.Tensor) -> torch.Tensor:
         """e_t of all T_max positions (equations 2 and 4) from the word embeddings of the first ones."""
@@ -152,6 +149,7 @@ class AttentionNet(nn.Module):
         return torch.cat([words, empty], dim=1) + positions
 
     def forward(self, words: torch.Tensor) -> torch.Tensor:
+        """Logits (batch x outputs) of the word embeddings of the first positions (batch x length x d_e)."""
         states = self.embedded(words)
         for layer in self.below:
             states = layer(states)
@@ -166,22 +164,27 @@ class AttentionNet(nn.Module):
         return torch.stack(maps)
 
 
-class AttentionBackend(TorchBackend):
-    """The attention classifier. Hidden positions are empty positions: they hold [UNK] and are attended to."""
+class AttentionNetBackend(DifferentiableBackend):
+    """The attention classifier, read at [CLS]. Hidden positions are empty ones: they hold [UNK] and are attended to."""
 
     module: AttentionNet
+    capabilities = frozenset({"queries", "gradients", "attentions"})
 
     def settings(self) -> str:
+        """The kind and T_max."""
         return f"attention classifier, T_max {self.max_length}"
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        """From ids or word embeddings; the mask says nothing: see `TorchBackend.forward`."""
         return module(inputs["inputs_embeds"] if "inputs_embeds" in inputs else self.module.words(inputs["input_ids"]))
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
+        """Logits (batch x classes), `ROWS` sequences at a time."""
         parts = [sequences[i : i + ROWS] for i in range(0, len(sequences), ROWS)]
-        return np.concatenate([super(AttentionBackend, self).logits(part) for part in parts])
+        return np.concatenate([super(AttentionNetBackend, self).logits(part) for part in parts])
 
     def word_embeddings(self) -> nn.Module:
+        """The table of words."""
         return self.module.words
 
     def attentions(self, sequence: Ints) -> NDArray[np.floating]:
@@ -189,6 +192,10 @@ class AttentionBackend(TorchBackend):
         n = len(sequence)
         with torch.inference_mode():
             return self.module.attentions(self.embed(sequence)[None])[:, :, :n, :n].numpy(force=True)
+
+    def read_position(self, length: int) -> int:
+        """That of [CLS]."""
+        return 0
 
 
 # ---- TF-IDF perceptron (appendix F.5) ----
@@ -229,6 +236,7 @@ class TfidfNet(nn.Module):
         return terms / torch.where(norms > 0, norms, 1.0)
 
     def forward(self, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """Logits (batch x outputs) of ids (batch x length)."""
         shares = self.weights(ids, mask)
         summed = nn.functional.embedding_bag(ids, self.first.weight, per_sample_weights=shares, mode="sum")
         return self.third(self.second(self.drop((summed + self.bias).relu())).relu())
@@ -237,9 +245,8 @@ class TfidfNet(nn.Module):
 class TfidfBackend(TorchBackend):
     """The TF-IDF perceptron: a function of counts, so it has neither embeddings of positions nor attention."""
 
-    capabilities = frozenset({"queries"})
-
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        """From ids only: see `TorchBackend.forward`."""
         return module(inputs["input_ids"], mask)
 
 
@@ -264,20 +271,22 @@ class SlotNet(nn.Module):
         self.second = nn.Linear(hidden, outputs)
 
     def forward(self, words: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """Logits (batch x outputs) of word embeddings (batch x length x width)."""
         kept = words if mask is None else words * mask[..., None]
         filled = nn.functional.pad(kept, (0, 0, 0, self.slots - words.shape[1]))
         return self.second(self.first(filled.flatten(1)).relu())
 
 
-class SlotBackend(TorchBackend):
+class SlotBackend(DifferentiableBackend):
     """The fully connected model: gradients with respect to its fixed embeddings, no attention."""
 
     module: SlotNet
-    capabilities = frozenset({"queries", "gradients"})
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        """From ids or word embeddings: see `TorchBackend.forward`."""
         words = inputs["inputs_embeds"] if "inputs_embeds" in inputs else self.module.words(inputs["input_ids"])
         return module(words, mask)
 
     def word_embeddings(self) -> nn.Module:
+        """The table of words."""
         return self.module.words

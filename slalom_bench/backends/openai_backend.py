@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_bench.backends.callable_backend import PUNCTUATION, CallableBackend, HashedWords, content_texts
-from slalom_bench.backends.endpoint import Endpoint, Top, checked_endpoint
+from slalom_bench.backends.endpoint import Endpoint, Limits, Top, checked_endpoint
 from slalom_bench.core.types import Ints
 from slalom_bench.errors import InvalidInput
 
 TEMPLATE_VERSION = 1
+"""Of the prompt, part of the identity."""
 TOP = 20
 """The most alternatives that the wire format lists for a token."""
-MAX_REQUESTS = 10_000
 
 
 class LabelMissing(UserWarning):
@@ -70,12 +70,21 @@ def label_log_probabilities(top: Top, labels: Sequence[str]) -> tuple[NDArray[np
 
 
 class OpenAIBackend(CallableBackend):
-    """`openai:MODEL`: zero-shot classification by a chat model, over words and punctuation marks."""
+    """`openai:MODEL`: zero-shot classification by a chat model, over words and punctuation marks.
+
+    Args:
+        model: the endpoint's name for it.
+        class_names: what it is asked to tell apart.
+        base_url: the endpoint, as in https://HOST/v1.
+        cache: the folder under which every answer is kept.
+        concurrency: how many requests are under way at a time.
+        limits: the cap on requests, the time-out and the retries.
+    """
 
     device = "remote"
-    token_budget = gradient_budget = 65536
+    token_budget = 65536
+    """Of the texts of one call; `concurrency` of them are under way at a time."""
     pads = False
-    """Texts of one call; `concurrency` of them are under way at a time."""
 
     def __init__(
         self,
@@ -84,11 +93,8 @@ class OpenAIBackend(CallableBackend):
         *,
         base_url: str | None,
         cache: Path,
-        max_requests: int | None = None,
         concurrency: int = 8,
-        timeout: float = 60.0,
-        attempts: int = 6,
-        first_wait: float = 1.0,
+        limits: Limits | None = None,
     ) -> None:
         if not model:
             raise InvalidInput("openai needs a model name, as in openai:MODEL")
@@ -105,14 +111,8 @@ class OpenAIBackend(CallableBackend):
             name=f"openai:{model}",
             identity=f"{address} {model} template {TEMPLATE_VERSION} {self.labels} top {TOP}",
         )
-        self.endpoint = Endpoint(
-            address,
-            cache / "openai" / hashlib.sha256(f"{address} {model}".encode()).hexdigest()[:16],
-            max_requests=MAX_REQUESTS if max_requests is None else max_requests,
-            timeout=timeout,
-            attempts=attempts,
-            first_wait=first_wait,
-        )
+        folder = cache / "openai" / hashlib.sha256(f"{address} {model}".encode()).hexdigest()[:16]
+        self.endpoint = Endpoint(address, folder, limits or Limits())
         self.model = model
         self.concurrency = concurrency
         self.answers = 0
@@ -120,6 +120,7 @@ class OpenAIBackend(CallableBackend):
         """Answers in which a label word was missing, so that its log-probability is the floor."""
 
     def payload(self, text: str) -> dict[str, Any]:
+        """The request for one text: one token, at temperature 0, with its likeliest alternatives."""
         return {
             "model": self.model,
             "messages": messages(text, self.class_names, self.labels),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from slalom_bench.backends.architectures import architecture_of
 from slalom_bench.backends.hf_files import load_tokens, quiet, where
 from slalom_bench.core.options import ModelOptions, Outline
 from slalom_bench.errors import InvalidInput
@@ -13,8 +14,6 @@ from slalom_bench.errors import InvalidInput
 def checkpoint_outline(source: str | Path, options: ModelOptions, revision: str | None = None) -> Outline:
     """The outline of a checkpoint's directory or hub id; no weights are looked for."""
     from transformers import AutoConfig
-
-    from slalom_bench.backends.torch_backend import config_capabilities, config_max_length
 
     try:
         with quiet():
@@ -25,4 +24,5 @@ def checkpoint_outline(source: str | Path, options: ModelOptions, revision: str 
         first = (str(error).strip() or "no message").splitlines()[0][:200]
         raise InvalidInput(f"no usable configuration in {where(source)}: {type(error).__name__}: {first}") from error
     tokens = load_tokens(source, options, revision)
-    return Outline(config_capabilities(config), tokens, config_max_length(config))
+    architecture = architecture_of(config)
+    return Outline(architecture.capabilities(config), tokens, architecture.max_length(config))

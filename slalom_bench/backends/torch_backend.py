@@ -1,10 +1,11 @@
-"""Backends over torch modules: padding, devices, weights hash, and twins that share weights with the original."""
+"""Backends over torch modules: queries of any, gradients of those with embeddings, transformers classifiers."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from slalom_bench.backends.lean import VERSION, LeanForward, lean_forward
+from slalom_bench.backends.architectures import architecture_of
+from slalom_bench.backends.pruned_forward import VERSION, PrunedForward, pruned_forward
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.tokens import Tokens
@@ -25,7 +27,7 @@ from slalom_bench.handle.backend import OutOfMemory
 
 TOKEN_BUDGETS = {"cpu": 4096, "mps": 16384, "cuda": 65536}
 SHARED = 16384
-"""Tokens, at least, that share the lean pass's table of (token, position) pairs."""
+"""Tokens, at least, that share the pruned pass's table of (token, position) pairs."""
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -90,10 +92,18 @@ def pad_batch(sequences: Sequence[Ints], pad_id: int) -> tuple[NDArray[np.int64]
     return np.where(attended, ids, pad_id), attended.astype(np.int64)
 
 
-class TorchBackend:
-    """A torch module that classifies padded id batches. Subclasses say how to call it."""
+class TorchBackend(ABC):
+    """A torch module that classifies padded id batches; a subclass says how to call it. Queries only.
 
-    capabilities = frozenset({"queries", "gradients", "attentions"})
+    Args:
+        module: in evaluation mode, on its device; never changed.
+        tokens: its tokenizer.
+        name: for messages and results.
+        class_names: one for each class; two for a one-logit module.
+        max_length: the most tokens of a sequence, special ones included, or None.
+    """
+
+    capabilities = frozenset({"queries"})
     pads = True
 
     def __init__(
@@ -116,41 +126,58 @@ class TorchBackend:
         self._device = parameter.device
         self.device = str(parameter.device)
         self.dtype = str(parameter.dtype).removeprefix("torch.")
-        self.token_budget = self.gradient_budget = TOKEN_BUDGETS.get(parameter.device.type, TOKEN_BUDGETS["cpu"])
+        self.token_budget = TOKEN_BUDGETS.get(parameter.device.type, TOKEN_BUDGETS["cpu"])
 
     def settings(self) -> str:
         """What shapes the answers beside weights and tokenizer, as a string for the identity."""
         return type(self.module).__name__
 
     def identity(self) -> str:
+        """A hash of weights, settings, tokenizer, dtype and the way batches are made."""
         more = (type(self).__name__, self.settings(), self.tokens.identity(), self.dtype, packing.VERSION)
         return weights_hash(self.module, *more)
 
+    @abstractmethod
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
-        """Logits (batch x outputs) from `input_ids` or `inputs_embeds`; a mask of None means no padding."""
-        raise Unsupported(f"{type(self).__name__} does not say how to call its module")
+        """Logits (batch x outputs) of `module`, which is the backend's own or a twin of it.
 
-    def word_embeddings(self) -> nn.Module:
-        raise Unsupported(f"{type(self).__name__} has no word embeddings")
-
-    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
-        raise Unsupported(f"model {self.name} has no attention maps")
-
-    def read_position(self, length: int) -> int:
-        return 0
+        Args:
+            module: what to call.
+            mask: attention mask (batch x length), 0 where a position is padding or hidden; None for none of these.
+            inputs: `input_ids` (batch x length) or, of a model with embeddings, `inputs_embeds` (x width).
+        """
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
+        """Logits (batch x classes) of whole sequences, padded to the longest."""
         ids, mask = pad_batch(sequences, self.tokens.pad_id)
         with torch.inference_mode(), memory_errors():
             attended = None if mask.all() else torch.from_numpy(mask).to(self._device)
             out = self.forward(self.module, attended, input_ids=torch.from_numpy(ids).to(self._device))
             return two_columns(out.float()).cpu().numpy()
 
+
+class DifferentiableBackend(TorchBackend):
+    """A torch module with word embeddings, so that gradients with respect to them can be taken."""
+
+    capabilities = frozenset({"queries", "gradients"})
+
+    def __init__(
+        self, module: nn.Module, tokens: Tokens, *, name: str, class_names: Sequence[str], max_length: int | None
+    ) -> None:
+        super().__init__(module, tokens, name=name, class_names=class_names, max_length=max_length)
+        self.gradient_budget = self.token_budget
+
+    @abstractmethod
+    def word_embeddings(self) -> nn.Module:
+        """The module that turns ids into word embeddings."""
+
     def embed(self, sequence: Ints) -> torch.Tensor:
+        """Word embeddings (length x width) of a whole sequence, as a new tensor without gradient."""
         with torch.no_grad():
             return self.word_embeddings()(torch.from_numpy(np.asarray(sequence)).to(self._device)).detach().clone()
 
     def logits_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
+        """Differentiable logits (batch x classes) of word embeddings (batch x length x width)."""
         with memory_errors():
             return two_columns(self.forward(self.module, None, inputs_embeds=words.to(self._device)))
 
@@ -160,61 +187,60 @@ def two_columns(logits: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.zeros_like(logits), logits], dim=1) if logits.shape[1] == 1 else logits
 
 
-def config_max_length(config: Any) -> int | None:
-    """The most tokens that a transformers model takes, by its configuration; None where there is no limit."""
-    limits = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions")]
-    limit = next((int(value) for value in limits if isinstance(value, int) and value > 0), None)
-    if limit is not None and "roberta" in getattr(config, "model_type", ""):
-        limit -= int(config.pad_token_id or 0) + 1  # positions start after the padding index
-    return limit
+class HFBackend(DifferentiableBackend):
+    """A transformers sequence classifier. Decoder heads are read at the last attended position, never by pad id.
 
+    Args:
+        module: in evaluation mode, on its device; never changed.
+        tokens: its tokenizer.
+        name: for messages and results.
+        class_names: one for each class; two for a one-logit module.
+        pruned: whether to use the pruned forward pass where the architecture has one.
+    """
 
-def config_capabilities(config: Any) -> frozenset[str]:
-    """What a transformers model gives, by its configuration: attention maps only where it has attention heads."""
-    heads = getattr(config, "num_attention_heads", None)
-    return TorchBackend.capabilities if heads else TorchBackend.capabilities - {"attentions"}
-
-
-class HFBackend(TorchBackend):
-    """A transformers sequence classifier. Decoder heads are read at the last attended position, never by pad id."""
-
-    def __init__(self, module: nn.Module, tokens: Tokens, *, name: str, class_names: Sequence[str]) -> None:
+    def __init__(
+        self, module: nn.Module, tokens: Tokens, *, name: str, class_names: Sequence[str], pruned: bool = True
+    ) -> None:
         config: Any = module.config
-        limit = config_max_length(config)
-        super().__init__(module, tokens, name=name, class_names=class_names, max_length=limit)
-        self.capabilities = config_capabilities(config)
-        self.reads_last = isinstance(getattr(module, "score", None), nn.Module)
         if getattr(config, "is_encoder_decoder", False):
             raise InvalidInput(f"model {name}: encoder-decoder classifiers are not supported")
+        architecture = architecture_of(config)
+        limit = architecture.max_length(config)
+        super().__init__(module, tokens, name=name, class_names=class_names, max_length=limit)
+        self.capabilities = architecture.capabilities(config)
+        self.reads_last = architecture.reads_last(module)
         self._eager: nn.Module | None = None
-        self._lean = self._probed()
-        if self._lean is not None:
+        self.pruned = self._probed() if pruned else None
+        """The pruned pass, if this model has one."""
+        if self.pruned is not None:
             self.pads = False
             self.token_budget = max(self.token_budget, SHARED)
 
     def settings(self) -> str:
+        """The configuration, but for what varies from file to file, and which forward pass answers."""
         config: Any = self.module.config
         volatile = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "_attn_implementation")
         kept = {k: v for k, v in config.to_dict().items() if k not in volatile}
-        if self._lean is not None:
+        if self.pruned is not None:
             kept["slalom_bench_pass"] = VERSION  # its last bits are its own
         return json.dumps(kept, sort_keys=True, default=str)
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
+        """Logits (batch x outputs) by the model's own forward pass: see `TorchBackend.forward`."""
         model: Any = module
         if not self.reads_last:
             return model(attention_mask=mask, **inputs).logits
-        hidden = model.base_model(attention_mask=mask, **self._uncached(), **inputs)[0].to(model.score.weight.dtype)
+        hidden = model.base_model(attention_mask=mask, use_cache=False, **inputs)[0].to(model.score.weight.dtype)
         if mask is None:
             return model.score(hidden[:, -1])
         places = torch.arange(mask.shape[1], device=mask.device)
         last = (places * mask).argmax(dim=1)
         return model.score(hidden[torch.arange(len(hidden), device=hidden.device), last])
 
-    def _probed(self) -> LeanForward | None:
-        """The lean pass, if there is one and it answers a probe as the model does: changed modules may not."""
-        lean = lean_forward(self.module, self.tokens.pad_id)
-        if lean is None:
+    def _probed(self) -> PrunedForward | None:
+        """The pruned pass, if there is one and it answers a probe as the model does: changed modules may not."""
+        pruned = pruned_forward(self.module, self.tokens.pad_id)
+        if pruned is None:
             return None
         vocabulary: Any = self.word_embeddings()
         probe = np.arange(min(8, len(vocabulary.weight), self.max_length or 8))
@@ -222,31 +248,32 @@ class HFBackend(TorchBackend):
         with torch.inference_mode():
             own = self.forward(self.module, torch.ones_like(ids), input_ids=ids).float()
             try:
-                found = lean.logits([probe]).float()
+                found = pruned.logits([probe]).float()
             except (AttributeError, IndexError, RuntimeError, TypeError):  # other parts than this version knows
                 return None
         near = max(1e-4, 16 * torch.finfo(next(self.module.parameters()).dtype).eps)
-        return lean if found.shape == own.shape and torch.allclose(found, own, rtol=near, atol=near) else None
+        return pruned if found.shape == own.shape and torch.allclose(found, own, rtol=near, atol=near) else None
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
-        if self._lean is None:
+        """Logits (batch x classes) of whole sequences, by the pruned pass where there is one."""
+        if self.pruned is None:
             return super().logits(sequences)
         with torch.inference_mode(), memory_errors():
-            return two_columns(self._lean.logits(sequences).float()).cpu().numpy()
+            return two_columns(self.pruned.logits(sequences).float()).cpu().numpy()
 
     def logits_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
-        if self._lean is None:
+        """Differentiable logits (batch x classes), by the pruned pass where there is one."""
+        if self.pruned is None:
             return super().logits_from_embeddings(words)
         with memory_errors():
-            return two_columns(self._lean.logits_from_words(words.to(self._device)))
-
-    def _uncached(self) -> dict[str, bool]:
-        return {"use_cache": False}
+            return two_columns(self.pruned.logits_from_words(words.to(self._device)))
 
     def word_embeddings(self) -> nn.Module:
+        """The model's table of words."""
         return self.module.get_input_embeddings()  # type: ignore[operator]
 
     def attentions(self, sequence: Ints) -> NDArray[np.floating]:
+        """Attention maps (layers x heads x length x length), from a twin that computes them (SDPA does not)."""
         if self._eager is None:
             self._eager = twin(self.module)
             self._eager.set_attn_implementation("eager")  # type: ignore[operator]
@@ -258,4 +285,5 @@ class HFBackend(TorchBackend):
         return torch.stack([layer[0] for layer in out.attentions]).float().cpu().numpy()
 
     def read_position(self, length: int) -> int:
+        """The last position of a decoder, else the first."""
         return length - 1 if self.reads_last else 0

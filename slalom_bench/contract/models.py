@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
 
+from slalom_bench.backends.architectures import architecture_named
+from slalom_bench.backends.architectures.base import Size
 from slalom_bench.backends.closed_forms import slalom_transformer
-from slalom_bench.backends.random_models import random_backend, word_tokens
+from slalom_bench.backends.random_models import POSITIONS, random_backend, word_tokens
 from slalom_bench.backends.torch_backend import HFBackend, TorchBackend
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Example
@@ -48,25 +49,12 @@ def planted_bert() -> TorchBackend:
     Word embeddings hold importance, value, nothing and a little noise; the query bias makes importance the attention
     score, the value map moves value to the third component, and the head reads it at [CLS].
     """
-    import transformers as hf
-
     tokens = word_tokens(WORDS)
-    width = 32
-    config = hf.BertConfig(
-        vocab_size=len(tokens),
-        hidden_size=width,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=width,
-        max_position_embeddings=514,
-        num_labels=2,
-        pad_token_id=0,
-        bos_token_id=None,
-        eos_token_id=None,
-    )
+    width, classes = 32, ("negative", "positive")
+    size = Size(len(tokens), tokens.pad_id, classes, layers=1, width=width, positions=POSITIONS, heads=1, inner=width)
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        module: Any = hf.BertForSequenceClassification(config)
+        module = architecture_named("bert").random_classifier(size)
         embeddings, attention = module.bert.embeddings, module.bert.encoder.layer[0].attention
         table = torch.randn(len(tokens), width)
         table[:, :3] = 0.0
@@ -85,7 +73,7 @@ def planted_bert() -> TorchBackend:
         module.bert.pooler.dense.weight.copy_(torch.eye(width))
         module.classifier.weight.zero_()
         module.classifier.weight[1, 2] = 4.0
-    return HFBackend(module.eval(), tokens, name="planted-bert", class_names=("negative", "positive"))
+    return HFBackend(module.eval(), tokens, name="planted-bert", class_names=classes)
 
 
 def _planted() -> tuple[dict[str, float], dict[str, float]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom_bench.core.tokens import Tokens
 from slalom_bench.core.types import Ints
+from slalom_bench.errors import Unsupported
 
 if TYPE_CHECKING:
     import torch
@@ -85,6 +86,7 @@ class AttentionBackend(Backend, Protocol):
         ...
 
 
+@runtime_checkable
 class MeteredBackend(Backend, Protocol):
     """A backend whose queries cost money or are limited: it can say what they will cost, and what they did."""
 
@@ -95,3 +97,21 @@ class MeteredBackend(Backend, Protocol):
     def report(self) -> Mapping[str, Any]:
         """What was spent so far."""
         ...
+
+
+def require(backend: Backend, *capabilities: str) -> None:
+    """Refuse, by name, what a backend's `capabilities` do not include."""
+    if missing := sorted(set(capabilities) - backend.capabilities):
+        raise Unsupported(f"model {backend.name} gives no {' or '.join(missing)}")
+
+
+def gradient_backend(backend: Backend) -> GradientBackend:
+    """The same backend as one that gives gradients, or `Unsupported`."""
+    require(backend, "gradients")
+    return cast(GradientBackend, backend)
+
+
+def attention_backend(backend: Backend) -> AttentionBackend:
+    """The same backend as one that gives attentions, or `Unsupported`."""
+    require(backend, "attentions")
+    return cast(AttentionBackend, backend)

@@ -1,4 +1,4 @@
-"""Many id sequences as one array, packing them into batches, and remembering answers without changing them."""
+"""Remembering answers without changing a bit of any later one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ class QueryCache:
     (one sample of one cell) single sequences are remembered. Across scopes only whole sets are: a set of unknown
     sequences is answered from memory if exactly that set was computed before. An interrupted run that resumes with
     an empty cache therefore computes the same batches, and the same bits, as one that never stopped.
+
+    Args:
+        limit: the most answers of each tier.
     """
 
     def __init__(self, limit: int = 4_000_000) -> None:
@@ -25,6 +28,7 @@ class QueryCache:
         self.new_scope()
 
     def new_scope(self) -> None:
+        """Forget single sequences; whole sets are kept."""
         self._scope: dict[bytes, list[float]] = {}
         self._recent: list[tuple[Keys, Floats]] = []
         self._seen = 0
@@ -52,6 +56,7 @@ class QueryCache:
         return self._sets.get(name)
 
     def put_set(self, name: bytes, answers: Floats, seconds: float) -> None:
+        """Keep a set's answers across scopes; the sets that were least recently asked for make room."""
         self._sets[name] = (answers, seconds)
         self._held += len(answers)
         while self._held > self.limit:

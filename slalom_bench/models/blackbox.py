@@ -26,6 +26,7 @@ class OpenAI:
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
         """Sends nothing yet, but says what the cap allows it to cost."""
+        from slalom_bench.backends.endpoint import Limits
         from slalom_bench.backends.openai_backend import OpenAIBackend
 
         backend = OpenAIBackend(
@@ -33,10 +34,8 @@ class OpenAI:
             task.class_names,
             base_url=options.base_url,
             cache=cache_root(),
-            max_requests=options.max_requests,
             concurrency=self.concurrency,
-            timeout=self.timeout,
-            attempts=self.attempts,
+            limits=Limits(options.max_requests, timeout=self.timeout, attempts=self.attempts),
         )
         some = [backend.tokens.encode(example.text)[0] for example in task.evaluation[:50]]
         cost = backend.estimate(backend.endpoint.max_requests, some)

@@ -149,9 +149,9 @@ class AttentionClassifier(Classic):
         return AttentionNet(words, **sizes)
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
-        from slalom_bench.backends.nets_classic import AttentionBackend
+        from slalom_bench.backends.nets_classic import AttentionNetBackend
 
-        return AttentionBackend(module, tokens, name=self.name, class_names=class_names, max_length=256)
+        return AttentionNetBackend(module, tokens, name=self.name, class_names=class_names, max_length=256)
 
 
 @model("tfidf-mlp", version=1, family="perceptron")

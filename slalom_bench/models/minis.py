@@ -162,12 +162,12 @@ class Mini(Checkpointed):
         return {"architecture": self.architecture, "layers": self.layers, "width": WIDTH, "vocabulary": VOCABULARY}
 
     def build(self, task: TaskData, texts: list[str], options: ModelOptions) -> HFBackend:
-        from slalom_bench.backends.hf_files import random_module
+        from slalom_bench.backends.architectures import architecture_named
+        from slalom_bench.backends.architectures.base import Size
         from slalom_bench.backends.torch_backend import HFBackend
 
         tokens = HFTokens(train_tokenizer(self.architecture, texts))
-        module = random_module(
-            self.architecture,
+        size = Size(
             len(tokens.tokenizer),
             tokens.pad_id,
             task.class_names,
@@ -175,7 +175,8 @@ class Mini(Checkpointed):
             width=WIDTH,
             positions=POSITIONS,
             dropout=0.2,
-        ).eval()
+        )
+        module = architecture_named(self.architecture).random_classifier(size).eval()
         return HFBackend(module, tokens, name=self.name, class_names=task.class_names)
 
 

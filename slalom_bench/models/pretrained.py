@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
 from slalom_bench.core.options import Availability, ModelOptions, Outline
-from slalom_bench.core.tokens import WordTokens
 from slalom_bench.errors import InvalidInput
 from slalom_bench.models.base import TrainedModel, synthetic_words
 from slalom_bench.models.checkpoints import Checkpoint
@@ -17,6 +16,7 @@ from slalom_bench.registry import model
 
 if TYPE_CHECKING:
     from slalom_bench.backends.torch_backend import HFBackend, TorchBackend
+    from slalom_bench.core.tokens import WordTokens
     from slalom_bench.core.types import Example, TaskData
     from slalom_bench.handle.backend import Backend
 
@@ -198,25 +198,26 @@ class Pretrained(Checkpointed):
         return HFBackend(module, tokens, name=self.name, class_names=task.class_names)
 
     def _words(self, task: TaskData) -> WordTokens:
-        ends = {} if self.architecture not in ("bert", "distilbert") else {"prefix": ["[CLS]"], "suffix": ["[SEP]"]}
-        return WordTokens(synthetic_words(task), **ends)
+        from slalom_bench.backends.architectures import architecture_named
+
+        return architecture_named(self.architecture).word_tokens(synthetic_words(task))
 
     def _small(self, task: TaskData) -> HFBackend:
         """A small random model over the words of a generated task; encoders read [CLS] .. [SEP]."""
-        from slalom_bench.backends.hf_files import random_module
+        from slalom_bench.backends.architectures import architecture_named
+        from slalom_bench.backends.architectures.base import Size
         from slalom_bench.backends.torch_backend import HFBackend
 
         tokens = self._words(task)
-        module = random_module(
-            self.architecture,
+        size = Size(
             len(tokens),
             tokens.pad_id,
             task.class_names,
             layers=self.depth(task.task) or 2,
             width=self.width,
             positions=SYNTHETIC_POSITIONS,
-            dropout=0.0,
         )
+        module = architecture_named(self.architecture).random_classifier(size)
         return HFBackend(module.eval(), tokens, name=self.name, class_names=task.class_names)
 
 

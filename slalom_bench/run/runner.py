@@ -11,6 +11,7 @@ from typing import Any, Literal
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.types import Example
 from slalom_bench.errors import InvalidInput, StoreError, Unsupported
+from slalom_bench.handle.backend import MeteredBackend
 from slalom_bench.run.identity import CellIdentity, MetricLabel
 from slalom_bench.run.loading import Loader, Subject
 from slalom_bench.run.plan import Cell, Plan, Skip
@@ -87,7 +88,7 @@ class Runner:
         self.result = RunResult(store.path, suite, plan, skips=list(plan.skips))
         self._call = ""
         self._sources: dict[str, dict[str, Any]] = {}
-        self._meters: dict[str, Any] = {}
+        self._meters: dict[str, MeteredBackend] = {}
         self._kept: dict[str, set[str]] = {}
 
     def run(self, command: list[str] | None = None) -> RunResult:
@@ -214,14 +215,14 @@ class Runner:
         """Say once what a subject may cost, and record where its data and weights came from."""
         facts = subject.facts()
         key = f"{facts['task']} {facts['model']}"
-        backend: Any = subject.classifier.backend
-        if hasattr(backend, "report"):
+        backend = subject.classifier.backend
+        if isinstance(backend, MeteredBackend):
             self._meters[subject.model] = backend
         if key in self._sources:
             return
         self._sources[key] = facts
         self.store.update(self._call, {"sources": list(self._sources.values())})
-        if hasattr(backend, "estimate"):
+        if isinstance(backend, MeteredBackend):
             cells = [cell for cell in self.result.plan.cells if cell.subject == (facts["task"], subject.model)]
             queries = sum(cell.budget * cell.samples for cell in cells)
             sequences = [subject.classifier.encode(example).ids for example in subject.examples(cells[0])]

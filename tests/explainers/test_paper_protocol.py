@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from slalom_bench import registry
-from slalom_bench.backends.closed_forms import BagOfWordsNet, ClosedFormBackend, bag_of_words
+from slalom_bench.backends.closed_forms import BagOfWordsBackend, BagOfWordsNet, bag_of_words
 from slalom_bench.backends.lrp import Relevance
 from slalom_bench.backends.random_models import random_backend
-from slalom_bench.backends.torch_backend import TorchBackend
+from slalom_bench.backends.torch_backend import DifferentiableBackend
 from slalom_bench.core.context import Context
 from slalom_bench.core.references import Ref
 from slalom_bench.core.tokens import HFTokens, WordTokens, encode
@@ -46,7 +46,7 @@ def weighted_specials() -> Classifier:
     """A bag of words inside [CLS] .. [SEP], in which special tokens have weights as well; bias 0.1."""
     tokens = WordTokens(list(WEIGHTS), prefix=["[CLS]"], suffix=["[SEP]"])
     table = [(WEIGHTS | SPECIALS)[word] for word in tokens.strings]
-    return Classifier(ClosedFormBackend(BagOfWordsNet(table, 0.1), tokens, "weighted"))
+    return Classifier(BagOfWordsBackend(BagOfWordsNet(table, 0.1), tokens, "weighted"))
 
 
 # ---- the handle without special tokens ----
@@ -127,7 +127,7 @@ class Quadratic(nn.Module):
         return torch.stack([torch.full_like(second, 0.5), second], dim=1)
 
 
-class QuadraticBackend(TorchBackend):
+class QuadraticBackend(DifferentiableBackend):
     def __init__(self) -> None:
         tokens = WordTokens(["a", "b", "c"], prefix=["[CLS]"], suffix=["[SEP]"])
         super().__init__(Quadratic().eval(), tokens, name="quadratic", class_names=("no", "yes"), max_length=None)
@@ -198,9 +198,8 @@ def test_a_norm_is_ranked_times_the_sign_of_the_label_once_and_compared_with_sig
 
 def relevance_of(classifier: Classifier, sample: Sample, which: int) -> np.ndarray:
     """Gradient x input of one logit under the rules, by hand."""
-    backend = classifier.backend
     words = classifier.embed(sample).requires_grad_(True)
-    logits = backend.forward(Relevance(backend.module, "attn").module, None, inputs_embeds=words[None])
+    logits = Relevance(classifier.backend, "attn").logits(words[None])
     (grad,) = torch.autograd.grad(logits[0, which], words)
     return (grad * words).sum(dim=1).detach().numpy()[classifier.content]
 
@@ -283,7 +282,7 @@ def test_lime_tokenises_the_glued_text_anew():
     tokens = pieces()
     weights = np.zeros(11)
     weights[[5, 6, 7]] = play, suffix, word = 1.0, -0.5, 2.0
-    classifier = Classifier(ClosedFormBackend(BagOfWordsNet(weights, 0.0), tokens, "pieces"))
+    classifier = Classifier(BagOfWordsBackend(BagOfWordsNet(weights, 0.0), tokens, "pieces"))
     sample = classifier.encode(Example("a", "Playing ing"))
     assert sample.ids.tolist() == [5, 6, 7]
     _, scores, _ = explain(Lime(protocol="paper"), classifier, sample, 50, seed=1)

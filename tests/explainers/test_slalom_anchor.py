@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slalom_bench import registry
-from slalom_bench.backends.closed_forms import ClosedFormBackend, SlalomNet, bag_of_words
+from slalom_bench.backends.closed_forms import SlalomBackend, SlalomNet, bag_of_words
 from slalom_bench.backends.random_models import random_backend
 from slalom_bench.core.tokens import WordTokens
 from slalom_bench.core.types import Explanation, Sample
@@ -27,7 +27,7 @@ def anchored() -> tuple[Classifier, np.ndarray, np.ndarray, tuple[float, float]]
     tokens = WordTokens(WORDS, prefix=["[CLS]"])
     value, importance = 2 * rng.normal(size=len(tokens)), rng.normal(size=len(tokens))
     importance -= importance[-11:].mean()
-    backend = ClosedFormBackend(SlalomNet(importance.tolist(), value.tolist()), tokens, "anchored-slalom")
+    backend = SlalomBackend(SlalomNet(importance.tolist(), value.tolist()), tokens, "anchored-slalom")
     cls = tokens.prefix[0]
     return Classifier(backend), value, importance, (value[cls], importance[cls])
 

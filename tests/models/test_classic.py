@@ -13,8 +13,8 @@ import torch
 
 from slalom_bench import registry
 from slalom_bench.backends.nets_classic import (
-    AttentionBackend,
     AttentionNet,
+    AttentionNetBackend,
     EnglishWords,
     SlotBackend,
     SlotNet,
@@ -41,10 +41,10 @@ def attention_net(*, layers: int = 1, double: bool = False, outputs: int = 1, se
     return net.eval()
 
 
-def attention_backend(layers: int = 1, outputs: int = 1) -> AttentionBackend:
+def attention_backend(layers: int = 1, outputs: int = 1) -> AttentionNetBackend:
     names = [f"c{i}" for i in range(max(2, outputs))]
     tokens = EnglishWords(VOCABULARY, cls=True)
-    return AttentionBackend(
+    return AttentionNetBackend(
         attention_net(layers=layers, outputs=outputs), tokens, name="attention", class_names=names, max_length=256
     )
 

@@ -41,21 +41,14 @@ def make_checkpoint(
     """A small random classifier and its tokenizer, saved as transformers saves them."""
     import torch
 
-    from slalom_bench.backends.hf_files import random_module
+    from slalom_bench.backends.architectures import architecture_named
+    from slalom_bench.backends.architectures.base import Size
 
     tokenizer = train_tokenizer("bert" if "bert" in architecture else "gpt2", TEXTS * 3)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        module = random_module(
-            architecture,
-            len(tokenizer),
-            tokenizer.pad_token_id,
-            classes,
-            layers=layers,
-            width=32,
-            positions=64,
-            dropout=0.1,
-        )
+        size = Size(len(tokenizer), tokenizer.pad_token_id, classes, layers=layers, width=32, positions=64, dropout=0.1)
+        module = architecture_named(architecture).random_classifier(size)
         with torch.no_grad():
             for parameter in module.parameters():
                 if parameter.dim() > 1:
@@ -94,12 +87,12 @@ def test_log_odds_are_those_of_transformers_called_directly(
     import torch
     import transformers as hf
 
-    from slalom_bench.backends import nets
+    from slalom_bench.backends.mamba_classifier import MambaForSequenceClassification
 
     directory = checkpoints[architecture]
     found = answers(Classifier(load_model(f"hf:{directory}", task, QUIET)))
     tokenizer = hf.AutoTokenizer.from_pretrained(directory)
-    auto = nets.MambaForSequenceClassification if architecture == "mamba" else hf.AutoModelForSequenceClassification
+    auto = MambaForSequenceClassification if architecture == "mamba" else hf.AutoModelForSequenceClassification
     module: Any = auto.from_pretrained(directory).eval()
     with torch.no_grad():
         logits = [

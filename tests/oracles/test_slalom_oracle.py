@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from slalom_bench.backends.random_models import ARCHITECTURES, random_backend
+from slalom_bench.backends.random_models import random_backend
 from slalom_bench.core.types import Sample
 from slalom_bench.explainers import slalom
 from slalom_bench.handle.classifier import Classifier
@@ -56,7 +56,7 @@ def reference_fit(recorder: Recorder, vocabulary: torch.Tensor) -> tuple[np.ndar
     return value.double().numpy(), importance.double().numpy()
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "gpt2"])
 def test_training_error_at_or_below_the_reference(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = Classifier(random_backend(architecture, seed=4))
     ids = np.arange(5, 45)

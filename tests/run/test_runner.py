@@ -145,7 +145,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path):
 def test_batch_size_does_not_change_scores(tmp_path):
     go(tmp_path / "a")
     small = subject()
-    small.classifier._packing["token_budget"] = 3
+    small.classifier.token_budget = 3
     go(tmp_path / "b", on=small)
     for a, b in zip(cells(tmp_path / "a"), cells(tmp_path / "b"), strict=True):
         for label in a.labels():

@@ -22,12 +22,15 @@ class MambaForSequenceClassification(MambaPreTrainedModel):
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
+        """The table of words."""
         return self.backbone.embeddings
 
     def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the table of words."""
         self.backbone.embeddings = value
 
     def forward(self, attention_mask: torch.Tensor | None = None, **inputs: Any) -> SequenceClassifierOutput:
+        """Logits (batch x classes) at the last attended position, from `input_ids` or `inputs_embeds`."""
         states = self.backbone(attention_mask=attention_mask, use_cache=False, **inputs)[0].to(self.score.weight.dtype)
         if attention_mask is None:
             return SequenceClassifierOutput(logits=self.score(states[:, -1]))

@@ -1,4 +1,4 @@
-"""Sequences laid end to end, their keys, their order and their batches, against plain Python."""
+"""Sequences laid end to end, their keys and their order, against plain Python."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from slalom_bench.backends.random_models import random_backend
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged, distinct
-from slalom_bench.handle.cache import QueryCache
-from slalom_bench.handle.classifier import Classifier
-from slalom_bench.handle.packing import ENOUGH, pack
 
 vectors = st.lists(st.lists(st.integers(HIDDEN, 4), max_size=6).map(lambda xs: np.array(xs, np.int64)), max_size=12)
 bounds = st.none() | st.integers(-15, 15)
@@ -94,50 +90,3 @@ def test_the_order_follows_from_the_set(sequences, seed):
     shuffled = laid.pick(np.random.default_rng(seed).permutation(np.r_[np.arange(len(laid)), 0]))
     again, _ = distinct(shuffled.keys(), shuffled.lengths)
     assert plain(shuffled.pick(again)) == plain(laid.pick(rows))
-
-
-def packed(lengths: list[int], token_budget: int, pads: bool) -> list[slice]:
-    """The rule, one sequence after another."""
-    found, start, real = [], 0, 0
-    for i, length in enumerate(lengths):
-        size = lengths[start] * (i - start + 1) if pads else real + length
-        full = size > token_budget
-        padded = size > real + length and real >= ENOUGH * token_budget
-        if i > start and (full or padded):
-            found.append(slice(start, i))
-            start, real = i, 0
-        real += length
-    return [*found, slice(start, len(lengths))] if lengths else []
-
-
-@settings(max_examples=300)
-@given(
-    lengths=st.lists(st.integers(1, 60) | st.integers(50, 60), max_size=200).map(lambda xs: sorted(xs, reverse=True)),
-    token_budget=st.integers(1, 3000),
-    pads=st.booleans(),
-)
-def test_batches_are_those_of_the_rule(lengths, token_budget, pads):
-    assert list(pack(lengths, token_budget, pads=pads)) == packed(lengths, token_budget, pads)
-    assert list(pack(np.array(lengths, np.int64), token_budget, pads=pads)) == packed(lengths, token_budget, pads)
-
-
-def test_a_scope_knows_what_it_was_told_until_it_is_full():
-    cache = QueryCache(limit=5)
-    keys = Ragged.of([[i] for i in range(6)]).keys()
-    answers = np.random.default_rng(0).normal(size=(6, 2))
-    assert cache.known(keys) == {}
-    cache.remember(keys[:2], answers[:2])
-    cache.remember(keys[3:5], answers[3:5])
-    assert cache.known(keys) == {row: answers[row].tolist() for row in (0, 1, 3, 4)}
-    cache.remember(keys[:2], answers[:2])
-    assert list(cache.known(keys)) == [0, 1]
-    cache.new_scope()
-    assert cache.known(keys) == {}
-
-
-def test_a_matrix_and_its_rows_have_the_same_answers():
-    ids = np.random.default_rng(0).integers(5, 60, size=(20, 3))
-    classifier = Classifier(random_backend("bert"), token_budget=40)
-    assert (classifier.log_odds(ids) == Classifier(classifier.backend, token_budget=40).log_odds(list(ids))).all()
-    assert (classifier.log_odds(ids[::2]) == classifier.log_odds(ids)[::2]).all()
-    assert classifier.log_odds(ids[:0]).shape == (0,)

@@ -1,4 +1,4 @@
-"""The lean pass gives the model's own answers: transformers called directly is the oracle."""
+"""The pruned forward pass gives the model's own answers: transformers called directly is the oracle."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from slalom_bench.backends import lean
-from slalom_bench.backends.random_models import ARCHITECTURES, random_backend
-from slalom_bench.backends.torch_backend import HFBackend, TorchBackend
+from slalom_bench.backends import pruned_forward
+from slalom_bench.backends.architectures.bert import BertParts
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.backends.torch_backend import DifferentiableBackend, HFBackend, TorchBackend
 from slalom_bench.core.removal import HIDDEN
+
+ARCHITECTURES = ("bert", "distilbert", "gpt2")
 
 
 @cache
 def backend(architecture: str, layers: int = 2) -> HFBackend:
     found = random_backend(architecture, layers=layers)
-    assert found._lean is not None
+    assert found.pruned is not None
     return found
 
 
@@ -40,11 +43,11 @@ sequences_of_ids = st.lists(
 @given(sequences=sequences_of_ids, layers=st.sampled_from([1, 2, 3]), chunk=st.integers(1, 80))
 def test_any_sequences_in_any_order_and_chunk(architecture, sequences, layers, chunk):
     model = backend(architecture, layers)
-    before, lean.CHUNK = lean.CHUNK, chunk
+    before, pruned_forward.CHUNK = pruned_forward.CHUNK, chunk
     try:
         found = model.logits(sequences)
     finally:
-        lean.CHUNK = before
+        pruned_forward.CHUNK = before
     np.testing.assert_allclose(found, own(model, sequences), atol=1e-5)
 
 
@@ -64,7 +67,7 @@ def test_gradients(architecture):
     model = backend(architecture)
     words = torch.stack([model.embed(np.arange(10, 22)) * scale for scale in (0.5, 1.0)]).requires_grad_(True)
     ours = model.logits_from_embeddings(words)
-    theirs = TorchBackend.logits_from_embeddings(model, words)
+    theirs = DifferentiableBackend.logits_from_embeddings(model, words)
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
     (a,) = torch.autograd.grad((ours[:, 1] - ours[:, 0]).sum(), words)
     (b,) = torch.autograd.grad((theirs[:, 1] - theirs[:, 0]).sum(), words)
@@ -74,14 +77,14 @@ def test_gradients(architecture):
 
 def test_the_table_holds_each_pair_of_token_and_position_once(monkeypatch):
     model = backend("bert")
-    assert model._lean is not None
-    seen, embed = [], model._lean.parts.embed
+    assert model.pruned is not None
+    seen, embed = [], model.pruned.parts.embed
 
     def watched(words, places):
         seen.append(len(words))
         return embed(words, places)
 
-    monkeypatch.setattr(model._lean.parts, "embed", watched)
+    monkeypatch.setattr(model.pruned.parts, "embed", watched)
     text = np.arange(10, 30)
     model.logits([np.delete(text, i) for i in range(20)])
     assert seen == [19 + 19]  # 19 tokens where they were, 19 one place earlier
@@ -92,7 +95,7 @@ def test_a_model_that_was_changed_keeps_its_own_pass():
     model = random_backend("bert")
     model.module.bert.encoder.layer[0].register_forward_hook(lambda layer, inputs, out: out * 1.5)  # type: ignore
     changed = HFBackend(model.module, model.tokens, name="changed", class_names=("a", "b"))
-    assert changed._lean is None
+    assert changed.pruned is None
     assert changed.pads
     sequence = np.arange(5, 15)
     assert abs(changed.logits([sequence]) - backend("bert").logits([sequence])).max() > 1e-3
@@ -102,30 +105,31 @@ def test_a_model_whose_parts_are_elsewhere_keeps_its_own_pass(monkeypatch):
     def gone(self, layer):
         raise AttributeError("scaling")
 
-    monkeypatch.setattr(lean.BertParts, "scale", gone)
-    assert random_backend("bert")._lean is None
-    assert random_backend("gpt2")._lean is not None
+    monkeypatch.setattr(BertParts, "scale", gone)
+    assert random_backend("bert").pruned is None
+    assert random_backend("gpt2").pruned is not None
 
 
 def test_a_bert_that_reads_one_way_keeps_its_own_pass():
     module = random_backend("bert").module
     module.config.is_decoder = True
-    assert lean.lean_forward(module, 0) is None
+    assert pruned_forward.pruned_forward(module, 0) is None
 
 
 def test_half_precision_is_probed_at_its_own_resolution():
     model = random_backend("bert")
     half = HFBackend(model.module.to(torch.bfloat16), model.tokens, name="half", class_names=model.class_names)
-    assert half._lean is not None
+    assert half.pruned is not None
     sequences = [np.arange(5, 25), np.arange(8, 12)]
     np.testing.assert_allclose(half.logits(sequences), own(half, sequences), atol=0.05)
 
 
 def test_which_pass_answers_is_part_of_the_identity():
     model = random_backend("bert")
-    before = model.identity()
-    model._lean = None
-    assert model.identity() != before
+    plain = HFBackend(model.module, model.tokens, name=model.name, class_names=model.class_names, pruned=False)
+    assert plain.identity() != model.identity()
+    assert plain.pads
+    assert not model.pads
 
 
 @pytest.mark.gpu
@@ -135,5 +139,5 @@ def test_the_same_on_a_gpu(architecture):
     sequences = [np.arange(10, 10 + k) for k in (1, 7, 7, 30)]
     on_cpu = model.logits(sequences)
     moved = HFBackend(model.module.to("cuda"), model.tokens, name="x", class_names=model.class_names)
-    assert moved._lean is not None
+    assert moved.pruned is not None
     np.testing.assert_allclose(moved.logits(sequences), on_cpu, atol=1e-4)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from slalom_bench.backends.closed_forms import bag_of_words
-from slalom_bench.backends.endpoint import EndpointError, RequestCap, checked_endpoint, parse_reply, retry_after
+from slalom_bench.backends.endpoint import EndpointError, Limits, RequestCap, checked_endpoint, parse_reply, retry_after
 from slalom_bench.backends.openai_backend import (
     LabelMissing,
     OpenAIBackend,
@@ -125,8 +125,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def connect(server: Server, folder: Path, **options: Any) -> tuple[OpenAIBackend, Classifier, Sample]:
-    settings = {"base_url": server.url, "cache": folder, "first_wait": 0.01, "timeout": 20.0, **options}
-    backend = OpenAIBackend("mini", ("negative", "positive"), **settings)
+    concurrency = options.pop("concurrency", 8)
+    limits = Limits(**{"first_wait": 0.01, "timeout": 20.0, **options})
+    backend = OpenAIBackend(
+        "mini", ("negative", "positive"), base_url=server.url, cache=folder, concurrency=concurrency, limits=limits
+    )
     classifier = Classifier(backend)
     return backend, classifier, classifier.encode(Example("a", TEXT))
 
@@ -296,7 +299,8 @@ def test_a_server_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     gone = Server()
     url = gone.url
     gone.server_close()
-    backend = OpenAIBackend("m", ("negative", "positive"), base_url=url, cache=tmp_path, attempts=2, first_wait=0.01)
+    limits = Limits(attempts=2, first_wait=0.01)
+    backend = OpenAIBackend("m", ("negative", "positive"), base_url=url, cache=tmp_path, limits=limits)
     with pytest.raises(EndpointError, match=r"gave up after 2 attempts.*refused"):
         backend.log_probabilities(["x"])
 

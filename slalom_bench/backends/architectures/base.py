@@ -1,0 +1,185 @@
+"""What the backends may know of an architecture; everything but its name is optional."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from slalom_bench.core.tokens import WordTokens
+from slalom_bench.errors import Unsupported
+
+Hook = Callable[[Any, tuple[Tensor, ...], Tensor], Tensor]
+"""A forward hook: module, arguments and output to the output that takes its place."""
+
+
+class ForwardParts(ABC):
+    """Where a classifier keeps what the pruned forward pass calls. Rows are tokens, whatever sequence they are of.
+
+    A version of transformers that keeps a part elsewhere raises AttributeError; the model then runs its own pass.
+
+    Args:
+        model: the sequence classifier.
+    """
+
+    causal: ClassVar[bool] = False
+    """Whether a token attends to earlier ones only, and the last one is classified."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.base = model, model.base_model
+        self.heads, self.layers = model.config.num_attention_heads, self.blocks()
+
+    @abstractmethod
+    def blocks(self) -> list[Any]:
+        """The layers, first to last."""
+
+    def words(self, ids: Tensor) -> Tensor:
+        """Word embeddings (rows x width)."""
+        return self.base.get_input_embeddings()(ids)
+
+    @abstractmethod
+    def embed(self, words: Tensor, positions: Tensor) -> Tensor:
+        """The first layer's input, from word embeddings (rows x width) and positions (rows)."""
+
+    @abstractmethod
+    def scale(self, layer: Any) -> float:
+        """What attention scores are multiplied by."""
+
+    def normed(self, layer: Any, x: Tensor) -> Tensor:
+        """What the layer's projections read of its input."""
+        return x
+
+    @abstractmethod
+    def query(self, layer: Any, normed: Tensor) -> Tensor:
+        """Queries (rows x width), all heads side by side."""
+
+    @abstractmethod
+    def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (rows x width), all heads side by side."""
+
+    @abstractmethod
+    def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The key's and the value's matrix (rows: outputs), and the value's bias; the key's shifts all scores alike."""
+
+    @abstractmethod
+    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
+        """The layer's output, from its input and what attention gathered."""
+
+    @abstractmethod
+    def classify(self, x: Tensor) -> Tensor:
+        """Logits (sequences x classes) of the last layer's output at the positions that are read."""
+
+
+def identity_rule(x: Tensor, y: Tensor) -> Tensor:
+    """y = f(x), with f(x)/x for its derivative; where x is 0 no relevance arrives and none is passed on."""
+    return x * torch.where(x == 0, 0.0, y / x).detach()
+
+
+@dataclass(frozen=True)
+class RelevanceMaps:
+    """Which modules layer-wise relevance propagation treats by a rule of their own (`backends.lrp`)."""
+
+    embedding_sum: str
+    """The module of the base model that is given the sum of word, position and type embeddings."""
+    queries_and_keys: tuple[str, ...] = ()
+    """Last names of a layer's maps to queries and to keys."""
+    values: tuple[str, ...] = ()
+    fused: tuple[str, ...] = ()
+    """Maps to queries, keys and values side by side."""
+    rewritten: Mapping[str, Hook] = field(default_factory=dict)
+    """By class name, modules with an activation inside that no hook can see, and what computes them instead."""
+
+    @property
+    def per_layer(self) -> int:
+        """How many maps a layer has."""
+        return len((*self.queries_and_keys, *self.values, *self.fused))
+
+
+@dataclass(frozen=True)
+class Size:
+    """The shape of a randomly initialised classifier."""
+
+    vocabulary: int
+    pad_id: int
+    classes: Sequence[str]
+    """Names; a single one makes a one-logit classifier."""
+    layers: int
+    width: int
+    positions: int
+    """The longest sequence, special tokens included, for architectures with a table of positions."""
+    dropout: float = 0.0
+    """Behind embeddings and layers, in training; attention has none."""
+    heads: int = 4
+    inner: int | None = None
+    """Width inside the feed-forward layers; by default twice `width`."""
+
+    @property
+    def feed_forward(self) -> int:
+        """Width inside the feed-forward layers."""
+        return 2 * self.width if self.inner is None else self.inner
+
+    def shared(self) -> dict[str, Any]:
+        """The configuration that all architectures name alike."""
+        labels = dict(enumerate(self.classes))
+        return {
+            "vocab_size": self.vocabulary,
+            "pad_token_id": self.pad_id,
+            "num_labels": len(self.classes),
+            "id2label": labels,
+            "label2id": {name: i for i, name in labels.items()},
+        }
+
+    def shared_by_decoders(self) -> dict[str, Any]:
+        """The same for decoders, whose texts begin and end with the padding token if with any."""
+        return {"bos_token_id": self.pad_id, "eos_token_id": self.pad_id, **self.shared()}
+
+
+class Architecture:
+    """One of transformers' architectures, and all that the backends know of it. The base class knows nothing special.
+
+    To add one: a subclass in a file of its own, and an entry in `architectures.KNOWN`. A sequence classifier of any
+    other architecture works as well, with its own forward pass and without relevance propagation.
+    """
+
+    model_type: str = ""
+    """As in the configuration of a checkpoint."""
+    classifier: str = ""
+    """The class of transformers that the forward parts are of."""
+    parts: type[ForwardParts] | None = None
+    """For the pruned forward pass."""
+    relevance: RelevanceMaps | None = None
+    """For layer-wise relevance propagation."""
+    prefix: tuple[str, ...] = ()
+    suffix: tuple[str, ...] = ()
+    """The special-token template of a model over a list of words."""
+    random_scale: float = 8.0
+    """What enlarges the random weights of test models, so that tokens matter."""
+
+    def max_length(self, config: Any) -> int | None:
+        """The most tokens of a sequence, special ones included; None where there is no limit."""
+        limits = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions")]
+        return next((int(value) for value in limits if isinstance(value, int) and value > 0), None)
+
+    def capabilities(self, config: Any) -> frozenset[str]:
+        """What a classifier gives: attention maps only where it has attention heads."""
+        heads = getattr(config, "num_attention_heads", None)
+        return frozenset({"queries", "gradients", "attentions"} if heads else {"queries", "gradients"})
+
+    def reads_last(self, model: nn.Module) -> bool:
+        """Whether a classifier reads the last position: transformers calls the head of every decoder `score`."""
+        return isinstance(getattr(model, "score", None), nn.Module)
+
+    def register(self) -> None:
+        """Tell transformers of a classifier that it lacks."""
+
+    def word_tokens(self, words: Sequence[str]) -> WordTokens:
+        """A tokenizer over a list of words, with this architecture's template."""
+        return WordTokens(words, prefix=self.prefix, suffix=self.suffix)
+
+    def random_classifier(self, size: Size) -> Any:
+        """A randomly initialised classifier in training mode; draws from torch's generator, which the caller seeds."""
+        raise Unsupported(f"no random models of architecture {self.model_type!r}")

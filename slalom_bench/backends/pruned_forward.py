@@ -1,0 +1,176 @@
+"""The pruned forward pass: a classifier without the arithmetic that perturbed texts repeat or that nobody reads.
+
+A query set is one text with tokens missing, so three things can be saved without changing an answer:
+
+- the first layer's input, queries, keys and values depend on a token and its position alone: each distinct pair is
+  computed once per batch (200 tokens with up to 5 deletions make 1,200 pairs);
+- a classifier reads one position: of the last layer only that one is computed, and its attention is taken over the
+  layer's input itself (q.(Wx) = (W'q).x, and a mean of Wx is W times a mean of x), so that no key and no value is;
+- sequences lie end to end, without padding; only attention sees where each begins, a group of equal length at a time.
+
+For two layers of width d that leaves 9 of 24 d^2 multiplications per token. The innermost modules are the model's own,
+called as they are, but for the last layer's key and value matrices. Architectures say where they are
+(`architectures.base.ForwardParts`: BERT, DistilBERT, GPT-2). A model of another kind, or one whose probed answers
+differ, keeps its own forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+
+from slalom_bench.backends.architectures import architecture_of
+from slalom_bench.backends.architectures.base import ForwardParts
+from slalom_bench.core.removal import HIDDEN
+from slalom_bench.core.sequences import Ragged
+from slalom_bench.core.types import Bools, Ints
+from slalom_bench.handle.packing import pack
+
+VERSION = "lean 2"
+"""Part of a model's identity; changes when the pass below would round otherwise, and only then: stored results and
+published submissions are filed under it, so the pass's former name stays in it."""
+CHUNK = 2048
+"""Tokens that a CPU computes together: few enough for its caches. Other devices take a batch whole."""
+
+
+class _Layout(NamedTuple):
+    """How sequences lie end to end."""
+
+    runs: list[tuple[int, int]]
+    """Sequences of equal length, one after another: their length, and how many they are."""
+    kept: Bools | None
+    """Which rows are not hidden; None for all."""
+
+
+class PrunedForward:
+    """The pruned forward pass of one model.
+
+    Args:
+        parts: the model's modules.
+        device: where they all lie.
+        pad_id: the id that stands for hidden positions, which nobody attends to.
+    """
+
+    def __init__(self, parts: ForwardParts, device: torch.device, pad_id: int) -> None:
+        self.parts, self.device, self.pad_id = parts, device, pad_id
+
+    def logits(self, sequences: Sequence[Ints]) -> Tensor:
+        """Logits of whole sequences, chunk after chunk from one table of (token, position) pairs."""
+        laid = Ragged.of(sequences)
+        ids, span = laid.ids, int(laid.lengths.max())
+        hidden = ids == HIDDEN
+        positions = laid.positions()
+        pairs, rows = np.unique(np.where(hidden, self.pad_id, ids) * span + positions, return_inverse=True)
+        token, position = (torch.from_numpy(part).to(self.device) for part in np.divmod(pairs, span))
+        table = self._projected(self.parts.embed(self.parts.words(token), position))
+        out = []
+        for part in pack(laid.lengths, CHUNK if self.device.type == "cpu" else len(ids), pads=False):
+            chunk = slice(laid.starts[part.start], laid.ends[part.stop - 1])
+            index = torch.from_numpy(rows[chunk]).to(self.device)
+            kept = ~hidden[chunk] if hidden[chunk].any() else None
+            out.append(self._layers(laid.lengths[part], kept, *(column.index_select(0, index) for column in table)))
+        return torch.cat(out)
+
+    def logits_from_words(self, words: Tensor) -> Tensor:
+        """Differentiable logits of word embeddings (batch x length x width)."""
+        batch, length, width = words.shape
+        positions = torch.arange(length, device=words.device).repeat(batch)
+        x = self.parts.embed(words.reshape(-1, width), positions)
+        return self._layers(np.full(batch, length), None, *self._projected(x))
+
+    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The first layer's input, queries, keys and values."""
+        first = self.parts.layers[0]
+        normed = self.parts.normed(first, x)
+        return x, self.parts.query(first, normed), *self.parts.key_value(first, normed)
+
+    def _layers(self, lengths: Ints, kept: Bools | None, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """From the first layer's input and projections (rows x width) to logits (sequences x classes)."""
+        parts, (first, last) = self.parts, (self.parts.layers[0], self.parts.layers[-1])
+        read = torch.from_numpy(_read_rows(lengths, kept, last=parts.causal)).to(x.device)
+        layout = _Layout([(length, len(list(group))) for length, group in groupby(lengths.tolist())], kept)
+        for layer in parts.layers[:-1]:
+            if layer is not first:
+                normed = parts.normed(layer, x)
+                q, (k, v) = parts.query(layer, normed), parts.key_value(layer, normed)
+            x = parts.finish(layer, x, self._attend(layout, q, k, v, parts.scale(layer), parts.heads))
+        if last is first:
+            attended = self._attend(layout, q.index_select(0, read), k, v, parts.scale(last), parts.heads, 1)
+        else:
+            attended = self._attend_from_one(layout, parts.normed(last, x), read)
+        return parts.classify(parts.finish(last, x.index_select(0, read), attended))
+
+    def _attend_from_one(self, layout: _Layout, normed: Tensor, read: Tensor) -> Tensor:
+        """What the last layer's read positions gather, a head's query being taken to where its keys come from."""
+        parts, layer, heads = self.parts, self.parts.layers[-1], self.parts.heads
+        key, value, bias = parts.key_value_weights(layer)
+        width = normed.shape[-1]
+        q = parts.query(layer, normed.index_select(0, read)).reshape(len(read), heads, -1).transpose(0, 1)
+        asked = torch.bmm(q, key.reshape(heads, -1, width)).transpose(0, 1).reshape(-1, width)
+        mixed = self._attend(layout, asked, normed, normed, parts.scale(layer), 1, heads)
+        mixed = mixed.reshape(len(read), heads, width).transpose(0, 1)
+        gathered = torch.bmm(mixed, value.reshape(heads, -1, width).transpose(1, 2))
+        gathered = gathered.transpose(0, 1).reshape(len(read), -1)
+        return gathered if bias is None else gathered + bias
+
+    def _attend(
+        self, layout: _Layout, q: Tensor, k: Tensor, v: Tensor, scale: float, heads: int, alone: int = 0
+    ) -> Tensor:
+        """Attention inside each sequence, equal lengths together.
+
+        Every token asks, or only the position that is read, `alone` times.
+        """
+        out, start, asked = [], 0, 0
+        for length, count in layout.runs:
+            rows = slice(start, start + count * length)
+            queries = slice(asked, asked + count * (alone or length))
+            start, asked = rows.stop, queries.stop
+            causal = self.parts.causal and not alone
+            mask = None if layout.kept is None else self._mask(layout.kept[rows].reshape(count, length), causal)
+            query, key, value = (
+                part.reshape(count, len(part) // count, heads, -1).transpose(1, 2)
+                for part in (q[queries], k[rows], v[rows])
+            )
+            attended = scaled_dot_product_attention(
+                query, key, value, mask, is_causal=causal and mask is None, scale=scale
+            )
+            out.append(attended.transpose(1, 2).reshape(count * (alone or length), -1))
+        return torch.cat(out) if len(out) > 1 else out[0]
+
+    def _mask(self, kept: Bools, causal: bool) -> Tensor:
+        """Who may attend to whom. A hidden token sees itself: nobody reads it, but it must stay a number."""
+        allowed = kept[:, None, None, :]
+        if causal:
+            n = kept.shape[1]
+            allowed = np.tril(np.broadcast_to(allowed, (len(kept), 1, n, n))) | np.eye(n, dtype=np.bool_)
+        return torch.from_numpy(allowed).to(self.device)
+
+
+def _read_rows(lengths: Ints, kept: Bools | None, *, last: bool) -> Ints:
+    """The row of each sequence that the classifier reads: its first, or its last that is not hidden."""
+    ends = lengths.cumsum()
+    starts: Ints = ends - lengths
+    if not last:
+        return starts
+    if kept is None:
+        return ends - 1
+    return np.array([max([*np.flatnonzero(kept[a:b])], default=0) + a for a, b in zip(starts, ends, strict=True)])
+
+
+def pruned_forward(module: nn.Module, pad_id: int) -> PrunedForward | None:
+    """The pruned pass of a model of transformers' own that has one, reads both ways (BERT) and lies on one device."""
+    architecture = architecture_of(module.config)
+    kind, devices = type(module), {parameter.device for parameter in module.parameters()}
+    own = kind.__module__.startswith("transformers.") and kind.__name__ == architecture.classifier
+    if architecture.parts is None or not own or len(devices) != 1 or getattr(module.config, "is_decoder", False):
+        return None
+    try:
+        return PrunedForward(architecture.parts(module), devices.pop(), pad_id)
+    except AttributeError:  # a version that keeps its parts elsewhere
+        return None

@@ -1,0 +1,67 @@
+"""Counting: what model queries cost, in total and for each piece of work, and the budgets they are held to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from slalom_bench.core.types import Cost
+from slalom_bench.errors import BudgetExceeded
+
+
+class Ledger:
+    """The counters of one model, shared by all views of its handle.
+
+    >>> ledger = Ledger()
+    >>> with ledger.work(budget=3) as cost:
+    ...     ledger.ask(2)
+    >>> cost.queries, ledger.total.queries
+    (2, 2)
+    """
+
+    def __init__(self) -> None:
+        self.total = Cost()
+        self._works: list[tuple[Cost, int | None]] = []
+
+    @contextmanager
+    def work(self, budget: int | None = None) -> Iterator[Cost]:
+        """Count one piece of work by itself; pieces may be nested, and each counts what those inside it do.
+
+        Args:
+            budget: how many sequences may be asked for, duplicates included; None for any number.
+
+        Returns:
+            The piece's cost, which grows while it runs; its `seconds` are set at the end.
+        """
+        entry = (Cost(), budget)
+        self._works.append(entry)
+        start = time.perf_counter()
+        try:
+            yield entry[0]
+        finally:
+            entry[0].seconds = time.perf_counter() - start
+            self._works = [work for work in self._works if work is not entry]
+
+    def count(self, **amounts: float) -> None:
+        """Add to the named fields of `Cost`, in total and in every piece of work under way."""
+        for cost in (self.total, *(cost for cost, _ in self._works)):
+            counters = vars(cost)
+            for name, amount in amounts.items():
+                counters[name] += amount
+
+    def ask(self, queries: int) -> None:
+        """Count so many sequences as asked for, before they are computed; more than a budget is an error."""
+        self.count(queries=queries)
+        for cost, budget in self._works:
+            if budget is not None and cost.queries > budget:
+                raise BudgetExceeded(f"{cost.queries} model queries for a budget of {budget}")
+
+    @contextmanager
+    def model_time(self) -> Iterator[None]:
+        """Count the seconds of a block as spent inside the model, also if it fails."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.count(model_seconds=time.perf_counter() - start)

@@ -1,0 +1,44 @@
+"""Content and whole sequences: what a caller asks about, and what the model reads.
+
+A *content* sequence holds the ids of a text alone. A *whole* sequence has the tokenizer's special-token template round
+it ([CLS] content [SEP] for BERT, nothing for GPT-2); the handle adds it, and backends see whole sequences only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slalom_bench.core.sequences import Ragged
+from slalom_bench.core.tokens import Tokens
+from slalom_bench.core.types import Ints
+from slalom_bench.errors import InvalidInput
+from slalom_bench.handle.backend import Backend
+
+Contents = Sequence[Ints] | Ints
+"""Content sequences: vectors of ids, or the rows of a matrix of ids."""
+
+
+def whole(backend: Backend, contents: Contents, rows: Ints | slice = slice(None)) -> Ragged:
+    """The content sequences of these rows inside the special-token template; none empty, none too long."""
+    laid = Ragged.of(contents).pick(rows, backend.tokens.prefix, backend.tokens.suffix)
+    if not laid.lengths.min():
+        raise InvalidInput(f"an empty sequence: model {backend.name} adds no special token; keep at least one token")
+    longest = int(laid.lengths.max())
+    if backend.max_length is not None and longest > backend.max_length:
+        raise InvalidInput(
+            f"a sequence of {longest} tokens, special ones included; model {backend.name} takes "
+            f"{backend.max_length}: encode with max_tokens={max_content(backend)}"
+        )
+    return laid
+
+
+def content_places(tokens: Tokens) -> slice:
+    """Where the content tokens stand in a whole sequence."""
+    return slice(len(tokens.prefix), -len(tokens.suffix) or None)
+
+
+def max_content(backend: Backend) -> int | None:
+    """How many content tokens fit between the special tokens; None where there is no limit."""
+    if backend.max_length is None:
+        return None
+    return backend.max_length - len(backend.tokens.prefix) - len(backend.tokens.suffix)
