@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# In a checkout tasks/, explainers/ and metrics/ stand beside this folder; installed, they are inside it.
-_ROOT = Path(__file__).resolve().parent.parent
-if not (_ROOT / "slalom_bench" / "explainers").exists() and (_ROOT / "explainers" / "__init__.py").is_file():
-    __path__.append(str(_ROOT))
-
-from slalom_bench.core.types import Example, Explanation, Sample, Score  # noqa: E402
-from slalom_bench.core.version import VERSION as __version__  # noqa: E402
-from slalom_bench.registry import explainer, metric, model, removal, surrogate, task  # noqa: E402
-from slalom_bench.surrogates.linear import LinearSurrogate  # noqa: E402
-from slalom_bench.surrogates.slalom import SlalomSurrogate  # noqa: E402
+from slalom_bench.core.types import Example, Explanation, Sample, Score
+from slalom_bench.core.version import VERSION as __version__
+from slalom_bench.registry import explainer, metric, model, removal, surrogate, task
+from slalom_bench.surrogates.linear import LinearSurrogate
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 if TYPE_CHECKING:
     from slalom_bench.api import run
@@ -59,3 +56,20 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module(f"slalom_bench.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'slalom_bench' has no attribute {name!r}")
+
+
+def _adopt(folder: str) -> None:
+    """In a checkout tasks/, explainers/, metrics/ stand beside this package: give them their names in a wheel."""
+    here, name = Path(__file__).resolve().parent, f"{__name__}.{folder}"
+    outside = here.parent / folder / "__init__.py"
+    if name in sys.modules or (here / folder / "__init__.py").is_file() or not outside.is_file():
+        return
+    spec = importlib.util.spec_from_file_location(name, outside)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[name] = globals()[folder] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+
+
+for _folder in ("tasks", "explainers", "metrics"):
+    _adopt(_folder)

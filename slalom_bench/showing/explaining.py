@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
+from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.references import Ref
 from slalom_bench.core.types import Cost, DataSource, Example, Explanation, Sample, TaskData
 from slalom_bench.data.splits import text_hash
@@ -17,7 +18,6 @@ from slalom_bench.run.explaining import explain_sample
 from slalom_bench.showing.units import Reading, read
 
 if TYPE_CHECKING:
-    from slalom_bench.core.options import ModelOptions
     from slalom_bench.handle.backend import Backend
     from slalom_bench.handle.classifier import Classifier
 

@@ -208,7 +208,7 @@ def test_csv_and_parquet_hold_every_value(finished, tmp_path):
     rows = [row for cell in run.cells for stored in cell.scores.values() for row in stored.values()]
     assert frame["value"].notna().sum() == sum(len(row["values"]) for row in rows)
     assert frame["reason"].notna().sum() == sum(len(row["undefined"]) for row in rows)
-    read = pd.read_csv(export(read_run(finished), "csv", tmp_path / "x" / "scores.csv"))
+    read = pd.read_csv(export(read_run(finished), "csv", tmp_path / "x" / "scores.csv"), float_precision="round_trip")
     np.testing.assert_array_equal(read["value"], frame["value"])
     again = pd.read_parquet(export(read_run(finished), "parquet", tmp_path / "y" / "scores.parquet"))
     pd.testing.assert_frame_equal(again, frame, check_dtype=False)
