@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.results.profile import ProfileRow, Timed
+    from slalom_bench.run.suite import Suite
 
 Several = "NAME[:key=value,...]. May be given several times."
 
@@ -42,11 +47,7 @@ def profile_command(
     from slalom_bench.api import build_suite
     from slalom_bench.commands.run import numbers
     from slalom_bench.core.options import ModelOptions
-    from slalom_bench.results.profile import Timed, profile_run
-    from slalom_bench.run.loading import Loader
-    from slalom_bench.run.progress import Reporter
-    from slalom_bench.run.runner import run_suite
-    from slalom_bench.showing.profile import profile_plots, profile_table
+    from slalom_bench.results.profile import Timed
 
     spec = build_suite(
         suite,
@@ -59,14 +60,29 @@ def profile_command(
         max_tokens=max_tokens,
     )
     path = out or Path("runs") / f"{spec.name}-profile"
-    reporter, options = Reporter(), ModelOptions(device=device, data_dir=data_dir)
-    result = run_suite(spec, path, options, reporter=reporter)
+    rows = _profile(spec, path, ModelOptions(device=device, data_dir=data_dir), Timed(timed, warmup, replicates))
+    if as_json:
+        typer.echo(json.dumps([row.to_dict() for row in rows]))
+    else:
+        typer.echo((path / "profile.md").read_text(encoding="utf-8").rstrip("\n"))
+
+
+def _profile(suite: Suite, path: Path, options: ModelOptions, timed: Timed) -> list[ProfileRow]:
+    """Run the suite, time its cells, write the table and the plots."""
+    from slalom_bench.results.profile import profile_run
+    from slalom_bench.run.loading import Loader
+    from slalom_bench.run.progress import Reporter
+    from slalom_bench.run.runner import run_suite
+    from slalom_bench.run.store import write_text
+    from slalom_bench.showing.profile import profile_plots, profile_table
+
+    reporter = Reporter()
+    result = run_suite(suite, path, options, reporter=reporter)
     if result.interrupted:
         reporter.say("stopped; run the same command again to go on.", style="yellow")
         raise typer.Exit(130)
-    rows = profile_run(result, Loader(options, reporter), Timed(timed, warmup, replicates))
-    table = profile_table(rows)
-    (path / "profile.md").write_text(table + "\n", encoding="utf-8")
+    rows = profile_run(result, Loader(options, reporter), timed)
+    write_text(path / "profile.md", profile_table(rows) + "\n")
     plots = profile_plots(rows, path / "plots")
-    typer.echo(json.dumps([row.to_dict() for row in rows]) if as_json else table)
     reporter.say(f"profile: {path / 'profile.json'}, {path / 'profile.md'} and {len(plots)} plots in {path / 'plots'}")
+    return rows
