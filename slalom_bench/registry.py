@@ -74,6 +74,11 @@ class Entry(Generic[T]):
                 raise InvalidInput(f"{self.kind} {self.name} has no parameter {key!r}; it takes: {known}")
         return self.factory(**given)
 
+    def given(self, ref: Ref) -> dict[str, Any]:
+        """The parameters of a reference, sorted, its argument under the name of the parameter it stands for."""
+        argument = {} if ref.argument is None or self.argument is None else {self.argument: ref.argument}
+        return dict(sorted({**argument, **ref.params}.items()))
+
     def describe(self) -> dict[str, Any]:
         """Everything but the class itself, for `slalom-bench list --json`."""
         own = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "factory"}

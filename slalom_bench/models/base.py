@@ -111,7 +111,7 @@ class TrainedModel:
 
     def outline(self, task: TaskData, options: ModelOptions) -> Outline:
         """From the finished training, else what is known before it."""
-        directory = self.place(task, options)
+        directory = self.cache_directory(task, options)
         if self.cached(task, options):
             return self.outline_of(directory, options)
         if not options.allow_training:

@@ -160,8 +160,11 @@ def _without_folder(value: Any) -> Any:
 
 def _metrics(calls: Sequence[Mapping[str, Any]], labels: set[MetricLabel]) -> dict[MetricLabel, MetricInfo]:
     """What each label's metric declares, with the parameters that a call asked for."""
-    asked = [Ref.parse(text) for call in calls for text in call["suite"]["metrics"]]
-    params = {(ref.name, MetricLabel.of(ref.name, 0, ref.params).params): dict(ref.params) for ref in asked}
+    params: dict[tuple[str, str], dict[str, Any]] = {}
+    for ref in (Ref.parse(text) for call in calls for text in call["suite"]["metrics"]):
+        if (asked := registry.metrics.find(ref.name)) is not None:
+            given = asked.given(ref)
+            params[ref.name, MetricLabel.of(ref.name, 0, given).params] = given
     found = {}
     for label in sorted(labels):
         entry = registry.metrics.find(label.name)

@@ -128,7 +128,7 @@ class Subject:
             removal=RemovalIdentity(
                 name=removal.name,
                 version=registry.removals.get(removal.name).version,
-                params=_sorted(_given(removal, registry.removals.get(removal.name).argument)),
+                params=registry.removals.get(removal.name).given(removal),
             ),
             max_tokens=cell.max_tokens,
         )
@@ -153,11 +153,6 @@ def _sorted(params: Any) -> dict[str, Any]:
     return dict(sorted(params.items()))
 
 
-def _given(ref: Ref, argument: str | None) -> dict[str, Any]:
-    """Parameters with the argument under its name."""
-    return dict(ref.params) if ref.argument is None or argument is None else {argument: ref.argument, **ref.params}
-
-
 def _explainer(cell: Cell) -> ExplainerIdentity:
     ref = Ref.parse(cell.explainer)
     if cell.explanations is not None:
@@ -166,7 +161,7 @@ def _explainer(cell: Cell) -> ExplainerIdentity:
     return ExplainerIdentity(
         name=entry.name,
         version=entry.version,
-        params=_sorted(_given(ref, entry.argument)),
+        params=entry.given(ref),
         family=entry.family,
     )
 

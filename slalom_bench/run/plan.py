@@ -58,7 +58,7 @@ def metric_label(text: str) -> MetricLabel:
     """The label of a metric's scores, from its reference."""
     ref = Ref.parse(text)
     entry = registry.metrics.get(ref.name)
-    return MetricLabel.of(entry.name, entry.version, ref.params)
+    return MetricLabel.of(entry.name, entry.version, entry.given(ref))
 
 
 def build_explainer(text: str, protocol: str) -> Explainer:
