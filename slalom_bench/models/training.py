@@ -193,6 +193,18 @@ def rate(step: int, steps: int, recipe: Recipe) -> float:
     return recipe.learning_rate * share
 
 
+def _adamw(module: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW, with weight decay for matrices only."""
+    import torch
+
+    decayed = [p for p in module.parameters() if p.requires_grad and p.dim() > 1]
+    plain = [p for p in module.parameters() if p.requires_grad and p.dim() <= 1]
+    return torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
+        lr=recipe.learning_rate,
+    )
+
+
 def fit(
     backend: TorchBackend,
     train: Callable[[int], Labelled],
@@ -218,17 +230,10 @@ def fit(
         say: takes lines of progress.
         by_loss: whether the best epoch is that of the lowest validation loss.
     """
-    import torch
-
     from slalom_bench.models.training_state import read_weights, restore, save
 
     module = backend.module
-    decayed = [p for p in module.parameters() if p.requires_grad and p.dim() > 1]
-    plain = [p for p in module.parameters() if p.requires_grad and p.dim() <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
-        lr=recipe.learning_rate,
-    )
+    optimizer = _adamw(module, recipe)
     report = restore(module, optimizer, state)
     if report.history:
         say(f"continuing after epoch {len(report.history)} of {recipe.epochs}")

@@ -63,9 +63,8 @@ def fit_slalom(
 ) -> SlalomFit:
     """Fit SLALOM to the log-odds of sequences by ridge-regularised least squares.
 
-    The ridge is a Gaussian prior: values vary round the mean target, importances round 0. It weighs against the noise,
-    the fit's own error per degree of freedom: it settles what noisy data leave open and vanishes where the model is a
-    SLALOM.
+    The ridge is a Gaussian prior (values round the mean target, importances round 0) in units of the noise, the fit's
+    own error per degree of freedom: it settles what noisy data leave open and vanishes where the model is a SLALOM.
 
     Args:
         counts: how often each of U tokens is in each of m sequences (m x U).
@@ -73,8 +72,7 @@ def fit_slalom(
         weights: of the sequences; they sum to the number of sequences they stand for.
         anchor: whether to add a token that is present in every sequence, with a prior a hundred times as wide.
         prior_value: prior variance of values; unless given, what explains the targets' variance at s = 0.
-        prior_importance: prior variance of importances; unless given, that of largest marginal likelihood, where there
-            are sequences enough to tell.
+        prior_importance: that of importances; unless given, of largest marginal likelihood where the data suffice.
         tol: the relative decrease of the objective below which the fit has converged.
         max_iter: how many steps it may make.
 
