@@ -110,6 +110,7 @@ def given_text(text: str | None, text_file: Path | None) -> str:
 
 
 def write(path: Path, content: str) -> None:
+    """Write a page, or say why it cannot be written."""
     from slalom_bench.errors import InvalidInput
 
     try:
