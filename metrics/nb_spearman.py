@@ -148,7 +148,9 @@ def naive_bayes_weights(counts: Floats, target: int, alpha: float, normalise: bo
     outside = counts.sum(axis=1) - inside
     if not inside.any() or not outside.any():
         return None
-    weights: Floats = np.log((inside + alpha) / (outside + alpha))
+    # the larger count over the smaller: swapped counts have weights of one size to the last bit, and tie in nb-strength
+    high, low = np.maximum(inside, outside) + alpha, np.minimum(inside, outside) + alpha
+    weights: Floats = np.copysign(np.log(high / low), inside - outside)
     if normalise:
         weights -= np.log((inside + alpha).sum() / (outside + alpha).sum())
     return weights
