@@ -112,6 +112,20 @@ def test_curves_on_two_scales_cost_one_set_of_queries():
     assert 0 < forwards(SymmetricRelevanceGain()) <= 8
 
 
+def test_what_probability_cannot_tell_apart_log_odds_can():
+    """Insertion of the best and of a clearly worse signed ranking, on a model as sure as the shipped ones are."""
+    weights = {"a": 14.0, "b": 12.0, "c": 1.0, "d": -1.0, "e": -2.0, "f": 0.0}
+    best, worse = list(weights.values()), [12.0, 14.0, -1.0, 1.0, 0.0, -2.0]
+    found = {
+        cls: [scored(cls(), text="a b c d e f", weights=weights, scores=x).values["lin"] for x in (best, worse)]
+        for cls in (Insertion, InsertionLogOdds, SymmetricRelevanceGain)
+    }
+    assert abs(np.diff(found[Insertion])[0]) < 1.5e-4
+    # counts 1, 1, 1, 2, 3: a instead of b is 2 better at three points of five, c instead of d 2 at one
+    assert np.diff(found[InsertionLogOdds])[0] == pytest.approx((3 * 2 + 2) / 5)
+    assert np.diff(found[SymmetricRelevanceGain])[0] < -1
+
+
 # ---- decision flip and sufficient share ----
 
 
