@@ -252,8 +252,8 @@ class HFBackend(DifferentiableBackend):
         return model.score(hidden[torch.arange(len(hidden), device=hidden.device), last])
 
     def more_inputs(self, laid: Ragged) -> dict[str, NDArray[np.int64]]:
-        """Position ids, where tokens say their positions."""
-        if laid.places is None or self.first_position is None:
+        """Position ids, where tokens say their positions or some are hidden: RoBERTa would not count padding."""
+        if self.first_position is None or (laid.places is None and (laid.ids != HIDDEN).all()):
             return {}
         return {"position_ids": _rectangle(laid.positions() + self.first_position, laid.lengths, self.first_position)}
 

@@ -117,6 +117,15 @@ class Ragged(Sequence[Ints]):
         """How many positions each sequence spans: its length, or more where it leaves some empty."""
         return self.lengths if self.places is None else self.places.spans
 
+    def spread(self, empty: int) -> Ragged:
+        """The same with an id at every position that its sequences leave empty, so that all stand at 0, 1, 2, ..."""
+        if self.places is None:
+            return self
+        starts = self.places.spans.cumsum() - self.places.spans
+        ids = np.full(self.places.spans.sum(), empty, np.int64)
+        ids[np.repeat(starts, self.lengths) + self.places.of_ids] = self.ids
+        return Ragged(ids, self.places.spans)
+
     def _numbers(self) -> Ints:
         """Of each id in its sequence."""
         positions = np.arange(len(self.ids))
