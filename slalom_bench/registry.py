@@ -478,9 +478,7 @@ def surrogate(kind: str, *, version: int) -> Callable[[C], C]:
     return surrogates.register(kind, version=version)
 
 
-def removal(
-    name: str, *, version: int, needs: Iterable[str] = (), argument: str | None = None
-) -> Callable[[C], C]:
+def removal(name: str, *, version: int, needs: Iterable[str] = (), argument: str | None = None) -> Callable[[C], C]:
     """Register a removal rule (see `slalom_bench.interfaces.Removal`).
 
     Args:

@@ -161,9 +161,11 @@ class TorchBackend(ABC):
         """Logits (batch x classes) of whole sequences, padded to the longest."""
         laid = Ragged.of(sequences)
         ids, mask = pad_batch(laid, self.tokens.pad_id)
+        more = self.more_inputs(laid)
         with torch.inference_mode(), memory_errors():
-            attended = None if mask.all() else torch.from_numpy(mask).to(self._device)
-            arrays = {"input_ids": ids, **self.more_inputs(laid)}
+            # without a mask transformers takes a gap in the position ids for the border of two packed sequences
+            attended = None if mask.all() and not more else torch.from_numpy(mask).to(self._device)
+            arrays = {"input_ids": ids, **more}
             inputs = {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
             out = self.forward(self.module, attended, **inputs)
             return two_columns(out.float()).cpu().numpy()

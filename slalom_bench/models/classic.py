@@ -66,9 +66,7 @@ class _Classic(TrainedModel):
 
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
         """The net as the handle sees it."""
-        return self.backend_class()(
-            module, tokens, name=self.name, class_names=class_names, max_length=self.max_length
-        )
+        return self.backend_class()(module, tokens, name=self.name, class_names=class_names, max_length=self.max_length)
 
     def outline_of(self, directory: Path, options: ModelOptions) -> Outline:
         """What its kind of net gives."""
