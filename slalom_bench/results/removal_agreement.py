@@ -136,7 +136,7 @@ def _agreement(table: str, under: _Rules, a: str, b: str) -> RuleAgreement:
     titles = [title for title, _ in both]
     for title, version in both:
         left, right = under.scores[a][title, version], under.scores[b][title, version]
-        pairs = [(x, y) for key, x in left.items() if x is not None and (y := right.get(key)) is not None]
+        pairs = [(one, two) for key, one in left.items() if one is not None and (two := right.get(key)) is not None]
         if pairs:
             name = title if titles.count(title) == 1 else f"{title} (v{version})"
             first, second = np.mean(pairs, axis=0).tolist()

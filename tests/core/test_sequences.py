@@ -105,8 +105,9 @@ def placed(draw) -> list[tuple[list[int], list[int], int]]:
 
 def laid_with_places(sequences) -> Ragged:
     ids, at, spans = ([row[i] for row in sequences] for i in range(3))
-    places = Places(np.array(sum(at, []), np.int64), np.array(spans, np.int64))
-    return Ragged(np.array(sum(ids, []), np.int64), np.array([len(row) for row in ids], np.int64), places)
+    flat_ids, flat_at = (np.array([x for row in rows for x in row], np.int64) for rows in (ids, at))
+    places = Places(flat_at, np.array(spans, np.int64))
+    return Ragged(flat_ids, np.array([len(row) for row in ids], np.int64), places)
 
 
 def with_places(laid: Ragged) -> list[tuple[list[int], list[int], int]]:
