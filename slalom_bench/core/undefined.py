@@ -16,6 +16,7 @@ from slalom_bench.core.types import Explanation, Score
 
 NO_SURROGATE = "explainer has no surrogate"
 TOO_SHORT = "text has too few tokens"
+NO_POSITIONS = "model has no positions to keep"
 NO_CHANGE = "model output does not change"
 CONSTANT_SCORES = "scores are constant"
 CONSTANT_REFERENCE = "reference values are constant"
