@@ -16,6 +16,9 @@ from slalom_bench.core.types import Explanation, Score
 
 NO_SURROGATE = "explainer has no surrogate"
 TOO_SHORT = "text has too few tokens"
+NO_TEXT = "sample has no text"
+ONE_SENTENCE = "text has one sentence only"
+ASKED = "explainer has itself asked for most of the masks"
 NO_CHANGE = "model output does not change"
 CONSTANT_SCORES = "scores are constant"
 CONSTANT_REFERENCE = "reference values are constant"
