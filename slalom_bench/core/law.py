@@ -34,7 +34,7 @@ class MaskLaw(Protocol):
             effects: what each token does to the model's output, without sign (n); for laws that are `ranked`.
 
         Returns:
-            Masks (at most count x n), True where a token is kept. Each removes at least one token and keeps at least one.
+            Masks (at most count x n), True where a token is kept; each removes a token at least, and keeps one.
         """
         ...
 

@@ -10,8 +10,10 @@ from slalom_bench.core import undefined
 from slalom_bench.core.types import Bools, Floats, Ints, Sample
 from slalom_bench.registry import law
 
-_END = re.compile(r"""[.!?…]+["'\u201d\u2019)\]]*(?=\s|<|$)|\n|<br\s*/?>""")
-"""Full stops with what closes behind them, before a space, a tag or the end; line breaks, also those of HTML."""
+_STOP, _TAG = r"""[.!?…]+["'\u201d\u2019)\]]*""", r"<br\s*/?>"
+_END = re.compile(rf"(?:{_STOP}(?=\s|<|$)|\n|{_TAG})(?:\s*(?:{_STOP}|{_TAG}))*")
+"""Full stops with what closes behind them, before a space, a tag or the end; line breaks, also those of HTML; and
+further ones of these behind, which are no sentence by themselves."""
 
 
 def sentence_numbers(sample: Sample) -> Ints:

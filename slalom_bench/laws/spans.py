@@ -14,7 +14,7 @@ from slalom_bench.registry import law
 class Spans:
     """One run of neighbouring positions, a twentieth to a quarter of the text, each length equally often.
 
-    The shortest run has 2 positions at least, so that a text needs 8 tokens. Where runs of one length start is balanced.
+    The shortest run has 2 positions at least, so that a text needs 8 tokens. Starts are balanced within a length.
     """
 
     ranked = False
