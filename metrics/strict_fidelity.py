@@ -45,9 +45,9 @@ class StrictFidelity:
     Mean over masks S of ((g(S) - g(full)) - (F(S) - F(full)))^2, g the surrogate; the same masks for every explainer,
     those of one index nested over k. Kept for comparison with the paper: masks that an explainer has itself asked for
     count too, so that k1 is a training error for whoever asks for all single deletions (`fidelity-few` leaves them
-    out). Values: `k1`..`k10`, their `mean`, and `normalised`: the mean divided by the mean square of the observed change
-    (1 = no better than predicting no change). Needs queries and surrogate. Undefined without a surrogate; a text too
-    short for one k has neither mean nor normalised; normalised also where no deletion changes the output.
+    out). Values: `k1`..`k10`, their `mean`, and `normalised`: the mean over the mean square of the observed change (1 =
+    no better than predicting no change). Needs queries and surrogate. Undefined without a surrogate; a text too short
+    for one k has neither mean nor normalised; normalised also where no deletion changes the output.
 
     Args:
         masks: per k; unless given 20, in the paper protocol 100.
