@@ -1,8 +1,8 @@
 """What a plug-in must look like: one Protocol for each kind of thing that can be registered.
 
 The registry refuses a class that does not fit its Protocol and names the missing part, so the docstrings below are the
-reference for contributors. `Surrogate`, `Removal` and `Backend` are defined where the engine uses them and can be
-imported from here.
+reference for contributors. `Surrogate`, `Removal`, `MaskLaw` and `Backend` are defined where the engine uses them and
+can be imported from here.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from slalom_bench.core.context import Context
+from slalom_bench.core.law import MaskLaw
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.removal import Removal
 from slalom_bench.core.surrogate import Surrogate
@@ -27,6 +28,7 @@ __all__ = [
     "Explainer",
     "GeneratedTask",
     "GradientBackend",
+    "MaskLaw",
     "MeteredBackend",
     "Metric",
     "Model",

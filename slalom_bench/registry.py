@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from slalom_bench.core.references import Ref
 from slalom_bench.errors import InvalidInput, NameCollision, UnknownName
-from slalom_bench.interfaces import Explainer, Metric, Model, Removal, Surrogate, Task
+from slalom_bench.interfaces import Explainer, MaskLaw, Metric, Model, Removal, Surrogate, Task
 
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 T = TypeVar("T")
@@ -169,6 +169,13 @@ class RemovalEntry(Entry[Removal]):
     """A registered removal rule; `needs` are out of what a model gives."""
 
     kind = "removal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LawEntry(Entry[MaskLaw]):
+    """A registered mask law."""
+
+    kind = "law"
 
 
 E = TypeVar("E", bound=Entry[Any])
@@ -344,8 +351,9 @@ metrics = Registry(MetricEntry, Metric)
 suites = Registry(SuiteEntry)
 surrogates = Registry(SurrogateEntry, Surrogate)
 removals = Registry(RemovalEntry, Removal)
+laws = Registry(LawEntry, MaskLaw)
 KINDS: dict[str, Registry[Any]] = {
-    registry.kind: registry for registry in (tasks, models, explainers, metrics, suites, surrogates, removals)
+    registry.kind: registry for registry in (tasks, models, explainers, metrics, suites, surrogates, removals, laws)
 }
 
 
@@ -488,3 +496,14 @@ def removal(name: str, *, version: int, needs: Iterable[str] = (), argument: str
         argument: the parameter that `name:argument` fills, if the rule takes one.
     """
     return removals.register(name, version=version, needs=needs, argument=argument)
+
+
+def law(name: str, *, version: int, argument: str | None = None) -> Callable[[C], C]:
+    """Register a mask law (see `slalom_bench.interfaces.MaskLaw`).
+
+    Args:
+        name: what `law=...` of a regression calls it.
+        version: goes up when the same seed would draw other masks; so does then that of what draws from it.
+        argument: the parameter that `name:argument` fills, if the law takes one.
+    """
+    return laws.register(name, version=version, argument=argument)

@@ -9,7 +9,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_bench.core.types import Ints
+from slalom_bench.core.types import Asked, Ints
 
 Keys = NDArray[np.uint64]
 """A row of two numbers for each sequence."""
@@ -163,6 +163,11 @@ class Ragged(Sequence[Ints]):
 def _taken(values: Ints, index: Ints) -> Ints:
     """A new array of these; what the index has beyond them is for the caller to fill."""
     return values.take(index, mode="clip") if len(values) else np.empty(len(index), np.int64)
+
+
+def short_keys(sequences: Ragged) -> Asked:
+    """64 bits of the key of each sequence: enough to tell the thousands apart that one explanation asks for."""
+    return np.ascontiguousarray(sequences.keys()[:, 0])
 
 
 @cache

@@ -15,6 +15,8 @@ from slalom_bench.errors import InvalidInput
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Asked = NDArray[np.uint64]
+"""Which content sequences were asked for: 64 bits of the key of each, sorted."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ class Explanation:
         unsigned: names of the scores that say how much but not in which direction.
         surrogate: predicts the log-odds when tokens are removed; None where the method predicts nothing.
         diagnostics: anything else worth storing, as JSON.
+        asked: keys of the content sequences that the method asked the model for, as the handle recorded them; None
+            where nothing was recorded. An explainer leaves it alone, and it is stored beside the explanation.
 
     >>> len(Explanation({"attribution": [0.1, -0.2]}, "attribution"))
     2
@@ -146,6 +150,7 @@ class Explanation:
     """Scores that say how much but not in which direction (norms, attention, SLALOM importance)."""
     surrogate: Surrogate | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    asked: Asked | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.scores:

@@ -48,6 +48,7 @@ class Answering:
         if not len(contents):
             return np.empty((0, classes))
         keys = contents.keys()
+        self._ledger.record(keys[:, 0].copy())
         rows, places = distinct(keys, contents.lengths)
         keys = keys.take(rows, axis=0)
         known = {} if self._cache is None else self._cache.known(keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import numpy as np
 from slalom_bench.core.removal import Delete, Removal
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.tokens import Tokens, encode
-from slalom_bench.core.types import Bools, Cost, Example, Floats, Sample
+from slalom_bench.core.types import Asked, Bools, Cost, Example, Floats, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.answering import Answering, log_odds
 from slalom_bench.handle.attention import Attention
@@ -192,6 +192,16 @@ class Classifier:
                 yield cost
         finally:
             self._answering.new_scope()
+
+    @contextmanager
+    def recording(self) -> Iterator[Callable[[], Asked]]:
+        """Record which content sequences are asked for inside the block.
+
+        Returns:
+            A context manager whose value is a function that gives their keys so far, sorted, each once.
+        """
+        with self._ledger.recording() as asked:
+            yield asked
 
     # ---- answers ----
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from slalom_bench.core.types import Cost
+import numpy as np
+
+from slalom_bench.core.types import Asked, Cost
 from slalom_bench.errors import BudgetExceeded
 
 
@@ -23,6 +25,7 @@ class Ledger:
     def __init__(self) -> None:
         self.total = Cost()
         self._works: list[tuple[Cost, int | None]] = []
+        self._records: list[list[Asked]] = []
 
     @contextmanager
     def work(self, budget: int | None = None) -> Iterator[Cost]:
@@ -56,6 +59,25 @@ class Ledger:
         for cost, budget in self._works:
             if budget is not None and cost.queries > budget:
                 raise BudgetExceeded(f"{cost.queries} model queries for a budget of {budget}")
+
+    @contextmanager
+    def recording(self) -> Iterator[Callable[[], Asked]]:
+        """Record which content sequences are asked for; records may be nested.
+
+        Returns:
+            A function that gives the keys so far, sorted, each once.
+        """
+        record: list[Asked] = [np.empty(0, np.uint64)]
+        self._records.append(record)
+        try:
+            yield lambda: np.unique(np.concatenate(record))
+        finally:
+            self._records = [other for other in self._records if other is not record]
+
+    def record(self, keys: Asked) -> None:
+        """Add the keys of sequences that are asked for to every record under way."""
+        for record in self._records:
+            record.append(keys)
 
     @contextmanager
     def model_time(self) -> Iterator[None]:
