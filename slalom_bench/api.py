@@ -31,7 +31,28 @@ def build_suite(
     max_tokens: int | None = None,
     scale: str | None = None,
 ) -> Suite:
-    """A named suite with overrides, or one made of a task: then every explainer and supported metric is run."""
+    """A named suite with changes, or one made of a task: then every explainer and every metric that applies is run.
+
+    Args:
+        suite: a built-in suite's name or a TOML file.
+        task: references of tasks (`imdb`, `text:FILE`).
+        model: references of models; mini-bert where neither suite nor model is given.
+        explainer: references of explainers.
+        metric: references of metrics; all that apply unless given.
+        budget: model queries for one sample.
+        samples: how many texts.
+        seed: seeds of stochastic explainers and of masks.
+        protocol: bench or paper.
+        removal: the removal rule's reference.
+        max_tokens: cut texts to so many content tokens.
+        scale: one of the suite's own scales.
+
+    Returns:
+        The checked suite.
+
+    >>> build_suite("smoke", samples=2).samples
+    2
+    """
     from slalom_bench import registry
     from slalom_bench.run.suite import load_suite
 
@@ -75,9 +96,29 @@ def run(
     model_options: dict[str, Any] | None = None,
     **what: Any,
 ) -> RunResult:
-    """Run a suite (by name, file or object) or `task=["imdb"], model=["mini-bert"], ...` into a run directory.
+    """Run a suite, or what is named one by one, into a run directory; the same as `slalom-bench run`.
 
-    Example: `run(task=["imdb"], model=["mini-bert"], explainer=["slalom-fidel"], budget=[500], samples=5)`.
+    Args:
+        suite: a built-in suite's name, a TOML file or a `Suite`.
+        out: the run directory; `runs/NAME` unless given. What is there already is not computed again.
+        mode: `resume` goes on, `restart` begins anew, `score-only` scores what is explained.
+        device: cpu, cuda, cuda:N, mps or auto.
+        dtype: float32 unless a large model must be smaller.
+        token_budget: tokens of a batch, where the model's own choice should be overruled.
+        data_dir: a folder with the data; else SLALOM_BENCH_DATA.
+        reporter: shows progress; silent unless given.
+        command: the command line that is recorded.
+        model_options: further fields of `ModelOptions`.
+        **what: `task`, `model`, `explainer`, `metric` (references), `budget`, `seed` (numbers), `samples`, `protocol`,
+            `removal`, `max_tokens`, `scale`: without a suite they are the suite, with one they change it.
+
+    Returns:
+        What was done, and where its results are.
+
+    >>> import tempfile
+    >>> result = run("smoke", samples=1, explainer=["zero"], metric=["deletion"], out=tempfile.mkdtemp())
+    >>> result.explained, result.failed
+    (2, 0)
     """
     from slalom_bench.core.options import ModelOptions
     from slalom_bench.run.runner import run_suite

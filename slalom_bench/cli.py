@@ -18,6 +18,7 @@ from slalom_bench.commands.leaderboard import leaderboard_command
 from slalom_bench.commands.list import list_command
 from slalom_bench.commands.new import new_command
 from slalom_bench.commands.profile import profile_command
+from slalom_bench.commands.removals import removals_command
 from slalom_bench.commands.report import report_command
 from slalom_bench.commands.run import run_command
 from slalom_bench.commands.score import score_command
@@ -51,6 +52,7 @@ COMMANDS = (
     verify_command,
     leaderboard_command,
     compare_command,
+    removals_command,
     export_command,
 )
 for function in COMMANDS:

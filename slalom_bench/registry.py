@@ -166,7 +166,7 @@ class SurrogateEntry(Entry[Surrogate]):
 
 @dataclass(frozen=True, kw_only=True)
 class RemovalEntry(Entry[Removal]):
-    """A registered removal rule."""
+    """A registered removal rule; `needs` are out of what a model gives."""
 
     kind = "removal"
 
@@ -486,15 +486,16 @@ def surrogate(kind: str, *, version: int) -> Callable[[C], C]:
     return surrogates.register(kind, version=version)
 
 
-def removal(name: str, *, version: int, argument: str | None = None) -> Callable[[C], C]:
+def removal(name: str, *, version: int, needs: Iterable[str] = (), argument: str | None = None) -> Callable[[C], C]:
     """Register a removal rule (see `slalom_bench.interfaces.Removal`).
 
     Args:
         name: what `--removal` calls it.
         version: goes up when the same masks would leave other sequences.
+        needs: what only some models give and the rule cannot do without (positions); a plan skips the others.
         argument: the parameter that `name:argument` fills, if the rule takes one.
     """
-    return removals.register(name, version=version, argument=argument)
+    return removals.register(name, version=version, needs=needs, argument=argument)
 
 
 def law(name: str, *, version: int, argument: str | None = None) -> Callable[[C], C]:

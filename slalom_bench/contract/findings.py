@@ -17,6 +17,7 @@ class Finding:
     fact: str
 
     def to_dict(self) -> dict[str, str]:
+        """Plain data for JSON."""
         return {"rule": self.rule, "verdict": self.verdict, "fact": self.fact}
 
 
@@ -30,13 +31,16 @@ class ContractReport:
 
     @property
     def passed(self) -> bool:
+        """Whether no rule was broken."""
         return not self.failures
 
     @property
     def failures(self) -> tuple[Finding, ...]:
+        """The findings of broken rules."""
         return tuple(finding for finding in self.findings if finding.verdict == "fail")
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
         return {
             "explainer": self.explainer,
             "passed": self.passed,

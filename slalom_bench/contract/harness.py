@@ -30,10 +30,12 @@ class NotApplicable(Exception):
 
 
 def handle(make: Make = models.random_bert, **options: Any) -> Classifier:
+    """A handle on a fresh copy of a test model."""
     return Classifier(models.copy_of(make), **options)
 
 
 def text(length: int = LENGTH, name: str = "text") -> Example:
+    """A random text of so many words, the same for the same name."""
     return models.random_example(name, length)
 
 
@@ -49,6 +51,7 @@ def run(
 
 
 def explained(candidate: Candidate, *, seed: int = 0, make: Make = models.random_bert, **options: Any) -> Explanation:
+    """The explanation of one text by a fresh model."""
     return run(candidate, handle(make, **options), text(), seed=seed)[0]
 
 
@@ -68,6 +71,7 @@ def supported(candidate: Candidate, *makes: Make) -> Iterator[tuple[Make, Classi
 
 
 def same_bits(a: Explanation, b: Explanation) -> bool:
+    """Whether two explanations have the same scores to the last bit."""
     return a.scores.keys() == b.scores.keys() and all(np.array_equal(a.scores[k], b.scores[k]) for k in a.scores)
 
 

@@ -111,6 +111,7 @@ def global_random(candidate: Candidate) -> str:
 
 
 def random_states() -> dict[str, Any]:
+    """The states of the global generators, comparable."""
     state = np.random.get_state()  # noqa: NPY002
     numpy_state = tuple(part.tobytes() if isinstance(part, np.ndarray) else part for part in state)
     return {"random": random.getstate(), "numpy": numpy_state, "torch": torch.get_rng_state().numpy().tobytes()}

@@ -142,6 +142,8 @@ def count_backend(backend: Any) -> list[int]:
     seen = [0]
 
     def counted(method: Callable[..., Any], rows: Callable[[Any], int]) -> Callable[..., Any]:
+        """A function that counts the sequences it is called with."""
+
         def call(argument: Any) -> Any:
             seen[0] += rows(argument)
             return method(argument)
@@ -205,6 +207,7 @@ def made_of(explanation: Explanation, found: Surrogate, sample: Sample) -> str:
     """Which scores the built-in surrogates consist of; a third kind answers for itself."""
 
     def close(a: Floats, b: Floats) -> bool:
+        """Whether two vectors agree up to rounding."""
         return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12))
 
     scores = explanation.scores

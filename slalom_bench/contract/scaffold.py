@@ -145,6 +145,7 @@ def new_explainer(name: str, directory: Path | None = None) -> Written:
 
 
 def steps(name: str, code: Path, test: Path, entry: str, directory: Path | None, has_project: bool) -> tuple[str, ...]:
+    """What to do next with the written files."""
     if directory is None:
         return (f"slalom-bench check {name}", f"pytest {test}", f'slalom-bench explain "Great fun." --explainer {name}')
     install = (

@@ -99,23 +99,30 @@ class Sample:
 
 @dataclass
 class Cost:
-    """What a piece of work cost, as counted by the classifier handle. Seconds are inside the model."""
+    """What a piece of work costs as if it ran alone, as counted by the classifier handle.
+
+    Answers that other work had already computed are charged what they cost then, so that no count depends on what ran
+    before. What was really computed is `forwards - shared` sequences in `model_seconds - saved_seconds`.
+    """
 
     queries: int = 0
     """Sequences asked for: what a budget limits."""
     forwards: int = 0
-    """Sequences that really went through the model."""
+    """Distinct sequences that the work needs the model for."""
     backwards: int = 0
     hits: int = 0
-    """Sequences answered from the cache or as duplicates within a call."""
+    """Sequences that the work itself had asked before, in the same call or an earlier one."""
     batches: int = 0
     tokens: int = 0
     padding: int = 0
     model_seconds: float = 0.0
-    saved_seconds: float = 0.0
-    """Model seconds of answers that other work had already asked for: add them to compare what work costs alone."""
+    """Seconds inside the model."""
     seconds: float = 0.0
     """Wall time of the whole piece of work, the model included."""
+    shared: int = 0
+    """Of the `forwards`, those whose answers other work had computed before."""
+    saved_seconds: float = 0.0
+    """Of `model_seconds` and `seconds`, what those answers took when they were computed."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Cost)})

@@ -26,8 +26,9 @@ class OutOfMemory(Exception):
 class Backend(Protocol):
     """A model as the handle sees it. Sequences are whole: the special-token template is already round them.
 
-    `capabilities` are out of queries, gradients, attentions. A backend that names gradients is a `GradientBackend`, one
-    that names attentions an `AttentionBackend`; one whose queries cost money is a `MeteredBackend`.
+    `capabilities` are out of queries, gradients, attentions, positions. A backend that names gradients is a
+    `GradientBackend`, one that names attentions an `AttentionBackend`; one that names positions answers sequences whose
+    ids do not stand at 0, 1, 2, ...; one whose queries cost money is a `MeteredBackend`.
     """
 
     name: str
@@ -51,7 +52,8 @@ class Backend(Protocol):
         """Answer one batch.
 
         Args:
-            sequences: id vectors (a `core.sequences.Ragged`); ids of `core.removal.HIDDEN` get no attention.
+            sequences: id vectors (a `core.sequences.Ragged`); ids of `core.removal.HIDDEN` get no attention. Only a
+                backend that names positions is given `Ragged.places`.
 
         Returns:
             Logits (batch x classes), two columns at least: a one-logit model gives 0 and its logit.

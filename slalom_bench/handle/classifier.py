@@ -93,7 +93,7 @@ class Classifier:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the model gives, out of queries, gradients, attentions."""
+        """What the model gives, out of queries, gradients, attentions, positions."""
         return self.backend.capabilities
 
     @property
@@ -140,6 +140,12 @@ class Classifier:
             raise InvalidInput(f"class {target} of {len(self.class_names)}: {', '.join(self.class_names)}")
         view = copy.copy(self)
         view.target = target
+        return view
+
+    def under(self, removal: Removal) -> Classifier:
+        """The same handle (cache, counters, batches, target) taking masked tokens out by another rule."""
+        view = copy.copy(self)
+        view.removal = removal
         return view
 
     def bare(self) -> Classifier:

@@ -35,7 +35,8 @@ class Ledger:
             budget: how many sequences may be asked for, duplicates included; None for any number.
 
         Returns:
-            The piece's cost, which grows while it runs; its `seconds` are set at the end.
+            The piece's cost, which grows while it runs; its `seconds` are set at the end, with those of answers that
+            were known (`charge`).
         """
         entry = (Cost(), budget)
         self._works.append(entry)
@@ -43,7 +44,7 @@ class Ledger:
         try:
             yield entry[0]
         finally:
-            entry[0].seconds = time.perf_counter() - start
+            entry[0].seconds = time.perf_counter() - start + entry[0].saved_seconds
             self._works = [work for work in self._works if work is not entry]
 
     def count(self, **amounts: float) -> None:
@@ -52,6 +53,18 @@ class Ledger:
             counters = vars(cost)
             for name, amount in amounts.items():
                 counters[name] += amount
+
+    def charge(self, cost: Cost) -> None:
+        """Count answers that other work computed at this cost as if they had been computed now."""
+        self.count(
+            forwards=cost.forwards,
+            batches=cost.batches,
+            tokens=cost.tokens,
+            padding=cost.padding,
+            model_seconds=cost.model_seconds,
+            shared=cost.forwards,
+            saved_seconds=cost.model_seconds,
+        )
 
     def ask(self, queries: int) -> None:
         """Count so many sequences as asked for, before they are computed; more than a budget is an error."""

@@ -99,8 +99,10 @@ class MetricSummary(Record):
 
 
 class CostInfo(Record):
-    """Means per sample of explaining alone: seconds include `saved_seconds`, what the model took for those queries that
-    another explainer had already asked."""
+    """Means per sample of explaining as if alone, the `shared` forwards and `saved_seconds` included.
+
+    Those are of answers that another explainer had already asked for: see `slalom_bench.core.types.Cost`.
+    """
 
     queries: Amount
     forwards: Amount
@@ -112,6 +114,8 @@ class CostInfo(Record):
     seconds: Amount
     median_seconds: Amount
     saved_seconds: Amount
+    batches: Amount = 0.0
+    shared: Amount = 0.0
 
 
 class SubmittedRow(Record):

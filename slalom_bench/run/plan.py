@@ -12,6 +12,7 @@ from typing import Literal
 from slalom_bench import registry
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.references import Ref
+from slalom_bench.errors import Unsupported
 from slalom_bench.interfaces import Explainer
 from slalom_bench.run.identity import MetricLabel, Record
 from slalom_bench.run.suite import Suite
@@ -52,6 +53,17 @@ class Cell(Record):
     def labels(self) -> dict[str, MetricLabel]:
         """The label of each of its metrics, by reference."""
         return {text: metric_label(text) for text in self.metrics}
+
+
+def check_removal(removal: str, capabilities: frozenset[str] | None) -> None:
+    """Refuse a removal rule that needs what a model does not give; one that only loading can tell of passes.
+
+    >>> check_removal("gap", frozenset({"queries", "positions"}))
+    """
+    name = Ref.parse(removal).name
+    missing = registry.removals.get(name).needs - (capabilities or frozenset())
+    if capabilities is not None and missing:
+        raise Unsupported(f"removal rule {name} needs {' and '.join(sorted(missing))}, which this model does not have")
 
 
 def metric_label(text: str) -> MetricLabel:

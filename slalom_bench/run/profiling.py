@@ -36,6 +36,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
+        """The spread of some values."""
         low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
         return cls(float(median), float(low), float(high))
 
@@ -47,6 +48,7 @@ class Timing:
     runs: tuple[Cost, ...]
 
     def spread(self, part: Callable[[Cost], float] = lambda cost: cost.seconds) -> Spread:
+        """The spread over the runs of one part of their cost."""
         return Spread.of([part(cost) for cost in self.runs])
 
 

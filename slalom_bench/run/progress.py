@@ -72,6 +72,7 @@ class Reporter:
             self.say(f"    {self._title}: {done} of {missing} samples, {elapsed:.0f} s since the start")
 
     def cell_done(self) -> None:
+        """The current cell is finished."""
         self._cell_done += 1
         if self._bars is not None:
             self._bars.advance(self._cells)

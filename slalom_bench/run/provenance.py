@@ -30,6 +30,7 @@ PACKAGES = (
 
 
 def now() -> str:
+    """The time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

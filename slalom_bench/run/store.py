@@ -40,6 +40,7 @@ SYNC_EVERY = 1.0
 
 
 def write_json(path: Path, data: Any) -> None:
+    """Data as a JSON file, the whole of it or nothing."""
     write_text(path, json.dumps(data, indent=1, ensure_ascii=False))
 
 
@@ -60,6 +61,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_json(path: Path) -> Any:
+    """The data of a JSON file; one that cannot be read is an error with the remedy."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

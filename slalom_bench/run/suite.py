@@ -87,6 +87,7 @@ def load_suite(name: str, scale: str | None = None, **overrides: Any) -> Suite:
 
 
 def parse_suite(text: str, title: str, origin: str, scale: str | None, overrides: dict[str, Any]) -> Suite:
+    """The suite of a TOML text; an error names the line of the bad value."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

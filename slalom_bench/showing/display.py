@@ -41,6 +41,7 @@ def show(explained: Explained, console: Console, top: int = 10) -> None:
 
 
 def heading(explained: Explained) -> Text:
+    """What was explained: class, probability, log-odds, model."""
     count = f"{len(explained.sample)} tokens"
     cut = f", {explained.sample.truncated} more not read" if explained.sample.truncated else ""
     return Text.assemble(
@@ -74,6 +75,7 @@ def style(hue: str, strength: float) -> Style:
 
 
 def rgb(parts: Sequence[int]) -> str:
+    """A colour as a terminal takes it."""
     return f"rgb({parts[0]},{parts[1]},{parts[2]})"
 
 

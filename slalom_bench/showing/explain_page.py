@@ -57,6 +57,7 @@ def page(explained: Explained) -> str:
 
 
 def facts(explained: Explained) -> list[str]:
+    """What the page says of the model and the text."""
     found = [f"{len(explained.sample)} tokens", f"budget {explained.budget} queries", f"seed {explained.seed}"]
     if explained.sample.truncated:
         found.append(f"{explained.sample.truncated} more tokens not read")
@@ -90,6 +91,7 @@ def panel(result: Result, reading: Reading) -> dict[str, Any]:
 
 
 def tokens(part: Layer, reading: Reading) -> list[dict[str, Any]]:
+    """The text as coloured spans."""
     return [
         {"gap": unit.gap, "text": unit.text, "hue": part.hue(i), "strength": f"{part.strengths[i]:.3f}"}
         for i, unit in enumerate(reading.units)
@@ -177,4 +179,5 @@ def ticks(low: float, high: float, about: int = 5) -> Sequence[float]:
 
 
 def tick_text(value: float) -> str:
+    """A tick's number, short."""
     return f"{value:.6g}".replace("-", MINUS)

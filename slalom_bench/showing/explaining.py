@@ -66,6 +66,7 @@ class Explained:
 
     @property
     def target_name(self) -> str:
+        """The name of the explained class."""
         return self.class_names[self.target]
 
     @property
@@ -74,6 +75,7 @@ class Explained:
         return [(result, result.explanation) for result in self.results if result.explanation is not None]
 
     def reading(self) -> Reading:
+        """The text as a reader sees its tokens."""
         return read(self.sample, self.words)
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,10 +120,27 @@ def explain(
     removal: str = "delete",
     options: ModelOptions | None = None,
 ) -> Explained:
-    """Explain a model's log-odds for a text; `explainer` is a name with parameters, an instance, or several of them.
+    """Explain a model's log-odds for one text.
 
-    The seed is used as in a benchmark run: a text of a task gets the explanation it got there. An explainer that the
-    model does not suit is a result with a reason; if none suits it is an error.
+    Args:
+        text: the text.
+        model: a model's reference, a handle or a backend.
+        explainer: a reference (`lime:tie=token`), an instance, or several of them.
+        task: the task whose classes, and for some models data, are meant.
+        budget: model queries for each explainer.
+        seed: used as in a run: a text of a task gets the explanation it got there.
+        target: the class by number or name; else class 1 of two, and the predicted one of more.
+        max_tokens: read only so many content tokens.
+        removal: the removal rule's reference.
+        options: how the model is loaded; by default nothing is trained.
+
+    Returns:
+        The explanations. An explainer that the model does not suit is a result with a reason; if none suits it is an
+        error.
+
+    >>> explained = explain("good fun", model="mini-bert", explainer="leave-one-out")
+    >>> [len(result.explanation) for result in explained.results]
+    [2]
     """
     if budget < 1:
         raise InvalidInput(f"the budget must be at least one query, not {budget}")

@@ -17,10 +17,12 @@ class Box:
     top: float
 
     def overlaps(self, other: Box) -> bool:
+        """Whether two boxes share an inner point."""
         across = self.left < other.right and other.left < self.right
         return across and self.bottom < other.top and other.bottom < self.top
 
     def inside(self, other: Box) -> bool:
+        """Whether a box lies within another."""
         across = self.left >= other.left and self.right <= other.right
         return across and self.bottom >= other.bottom and self.top <= other.top
 

@@ -103,6 +103,7 @@ def figure(explained: Explained) -> Any:
 
 
 def sign_colours(scores: Floats, unsigned: bool) -> list[str]:
+    """A colour for each score, by its sign."""
     return [MUCH if unsigned else TOWARDS if score > 0 else AGAINST for score in scores]
 
 

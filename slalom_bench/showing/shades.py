@@ -26,6 +26,7 @@ class Layer:
     high: float
 
     def hue(self, i: int) -> str:
+        """The colour class of one unit."""
         if not self.signed:
             return MUCH
         return TOWARDS if self.scores[i] > 0 else AGAINST

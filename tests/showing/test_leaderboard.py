@@ -118,16 +118,19 @@ def test_times_of_two_machines_stand_in_two_tables(submissions):
     assert all(row.seconds is None for row in boards([unknown])[0].rows)
 
 
-def test_model_time_of_answers_that_were_known_is_counted(lab, tmp_path):
+def test_answers_that_were_known_are_counted_as_if_computed(lab, tmp_path):
     run = lab.run(tmp_path / "run", budgets=(60,), explainers=("linear-deletion", "slalom-fidel"))
     (board,) = boards([read_submission(path) for path in submit(read_run(run), tmp_path / "results")])
     (row,) = [row for row in board.rows if row.name == "slalom-fidel"]
-    assert row.cost.forwards == 0
+    assert 0 < row.cost.forwards == row.cost.shared
     assert 0 < row.cost.saved_seconds <= row.cost.model_seconds <= row.cost.seconds
     (first,) = [row for row in board.rows if row.name == "linear-deletion"]
-    assert first.cost.saved_seconds == 0
+    assert (first.cost.saved_seconds, first.cost.shared) == (0, 0)
+    counts = {"queries", "forwards", "tokens", "batches", "padding", "hits"}
+    assert row.cost.model_dump(include=counts) == first.cost.model_dump(include=counts)
     assert row.cost.model_seconds == pytest.approx(first.cost.model_seconds, rel=0.2)
     (line,) = [line for line in markdown.cost(board).splitlines() if "slalom-fidel" in line]
+    assert line.split("|")[3].strip() == f"{row.cost.forwards:,.0f}" != "0"
     assert line.count("†") == 3
 
 
