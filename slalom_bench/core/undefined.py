@@ -26,6 +26,8 @@ NO_MARKS = "sample has no human marks"
 ONE_CLASS_MARKS = "marks are all of one class"
 NO_LABEL = "sample has no label"
 OTHER_SURROGATE = "surrogate is of another kind than the truth"
+NO_EXPLAINER = "explanations were computed elsewhere"
+NOT_RANDOMISABLE = "model cannot be randomised"
 UNKNOWN_TOKEN = "a token is no word of the task"
 
 _RELATIVE = 1e-12

@@ -102,7 +102,15 @@ def test_steps_follow_the_budget_and_every_step_is_counted():
 
 @pytest.mark.parametrize(
     ("budget", "rounds"),
-    [(52, [50]), (102, [50]), (103, [50, 51]), (351, [50, 299]), (352, [50, 100, 200]), (1000, [50, 100, 200, 648]), (452, [50, 100, 300])],
+    [
+        (52, [50]),
+        (102, [50]),
+        (103, [50, 51]),
+        (351, [50, 299]),
+        (352, [50, 100, 200]),
+        (1000, [50, 100, 200, 648]),
+        (452, [50, 100, 300]),
+    ],
 )
 def test_rounds_double_until_the_budget_is_used(budget, rounds):
     """With a tolerance that nothing meets, worked out by hand: left after 50 of 1,000 are 948, after 100 848, ..."""
@@ -131,14 +139,16 @@ def test_rounds_end_when_the_tolerance_is_met():
 def test_fifty_steps_leave_a_gap_on_mini_gpt2_and_more_close_it_or_say_that_they_did_not():
     """Finding 9. Where the path is steep (the text twice over) even the whole budget leaves a gap, and it is told."""
     options = ModelOptions(device="cpu", progress=False)
-    text = "the film was not good at all but the plot had a great deal of charm and i liked it very much"
-    examples = (Example("once", text), Example("twice", f"{text} {text}"))
+    text = "the film was not good at all but the plot had a great deal of charm and i liked it very much "
+    examples = (Example("once", text), Example("twice", text * 2))
     task = TaskData("text", DataSource("file", "text", "0" * 64), ("neg", "pos"), examples)
     classifier = Classifier(load_model("mini-gpt2", task, options))
     reports = {}
     for example in examples:
         for budget in (52, 1000):
-            result, scores = explain(IntegratedGradients(tolerance=0.001), classifier, classifier.encode(example), budget)
+            result, scores = explain(
+                IntegratedGradients(tolerance=0.001), classifier, classifier.encode(example), budget
+            )
             report = reports[example.id, budget] = result.diagnostics
             assert report["completeness_gap"] == pytest.approx(scores.sum() - report["change"])
             assert report["converged"] == (report["relative_gap"] <= 0.001)
