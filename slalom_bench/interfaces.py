@@ -19,7 +19,7 @@ from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.removal import Removal
 from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Example, Explanation, Sample, Score, TaskData
-from slalom_bench.handle.backend import AttentionBackend, Backend, GradientBackend, MeteredBackend
+from slalom_bench.handle.backend import AttentionBackend, Backend, GradientBackend, MeteredBackend, RandomisableBackend
 from slalom_bench.handle.classifier import Classifier
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Metric",
     "Model",
     "OutlinedModel",
+    "RandomisableBackend",
     "Removal",
     "Surrogate",
     "Task",

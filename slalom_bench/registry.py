@@ -138,6 +138,8 @@ class MetricEntry(Entry[Metric]):
     """Where its column stands: low numbers first, then by name."""
     curve: str = ""
     """What its values k1, k2, ... are drawn against (`number of deletions`); empty where it has no such values."""
+    default: bool = True
+    """Whether a run that names no metrics computes it; an expensive one is computed only where it is asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -450,6 +452,7 @@ def metric(
     order: int = 100,
     curve: str = "",
     argument: str | None = None,
+    default: bool = True,
 ) -> Callable[[C], C]:
     """Register a metric (see `slalom_bench.interfaces.Metric`). It applies to every task that gives what it needs.
 
@@ -464,6 +467,7 @@ def metric(
         order: where its column stands in tables, low numbers first.
         curve: what its values named k1, k2, ... are drawn against, if it has such values.
         argument: the parameter that `name:argument` fills, if the metric takes one.
+        default: whether a run that names no metrics computes it.
     """
     if direction not in ("higher", "lower"):
         raise InvalidInput(f"metric {name}: direction must be higher or lower, not {direction!r}")
@@ -478,6 +482,7 @@ def metric(
         order=order,
         curve=curve,
         argument=argument,
+        default=default,
     )
 
 

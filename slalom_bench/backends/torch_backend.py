@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from slalom_bench.backends.architectures import architecture_of
+from slalom_bench.backends.modules import cascade, twin
 from slalom_bench.backends.pruned_forward import VERSION, PrunedForward, pruned_forward
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged
@@ -58,12 +59,6 @@ def weights_hash(module: nn.Module, *more: str) -> str:
         flat = tensor.detach().cpu().contiguous().flatten()
         sha.update(flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b"")
     return sha.hexdigest()
-
-
-def twin(module: nn.Module) -> nn.Module:
-    """A structural copy that shares every parameter and buffer: free to be rewired, the original never changes."""
-    shared = {id(t): t for t in (*module.parameters(), *module.buffers())}
-    return copy.deepcopy(module, shared)
 
 
 @contextmanager
@@ -132,6 +127,7 @@ class TorchBackend(ABC):
         self.device = str(parameter.device)
         self.dtype = str(parameter.dtype).removeprefix("torch.")
         self.token_budget = TOKEN_BUDGETS.get(parameter.device.type, TOKEN_BUDGETS["cpu"])
+        self._cascade: tuple[int, list[nn.Module]] | None = None
 
     def settings(self) -> str:
         """What shapes the answers beside weights and tokenizer, as a string for the identity."""
@@ -169,6 +165,19 @@ class TorchBackend(ABC):
             inputs = {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
             out = self.forward(self.module, attended, **inputs)
             return two_columns(out.float()).cpu().numpy()
+
+    def with_module(self, module: nn.Module) -> Self:
+        """The same backend over another module of the same shape."""
+        made = copy.copy(self)
+        made.module = module
+        made._cascade = None
+        return made
+
+    def cascade(self, seed: int) -> Sequence[Self]:
+        """Copies with parameters drawn anew from the top down (`modules.cascade`), drawn once."""
+        if self._cascade is None or self._cascade[0] != seed:
+            self._cascade = seed, list(cascade(self.module, seed))
+        return [self.with_module(module) for module in self._cascade[1]]
 
 
 class DifferentiableBackend(TorchBackend):
@@ -225,12 +234,21 @@ class HFBackend(DifferentiableBackend):
         self.capabilities = architecture.capabilities(config)
         self.first_position = architecture.first_position(config)
         self.reads_last = architecture.reads_last(module)
+        self._choose_pass(pruned)
+        if self.pruned is not None:
+            self.token_budget = max(self.token_budget, SHARED)
+
+    def _choose_pass(self, pruned: bool) -> None:
         self._eager: nn.Module | None = None
         self.pruned = self._probed() if pruned else None
         """The pruned pass, if this model has one."""
-        if self.pruned is not None:
-            self.pads = False
-            self.token_budget = max(self.token_budget, SHARED)
+        self.pads = self.pruned is None
+
+    def with_module(self, module: nn.Module) -> Self:
+        """The same backend over another module, by the pruned pass where this one has it and the module answers to it."""
+        made = super().with_module(module)
+        made._choose_pass(self.pruned is not None)
+        return made
 
     def settings(self) -> str:
         """The configuration, but for what varies from file to file, and which forward pass answers."""

@@ -89,6 +89,22 @@ class AttentionBackend(Backend, Protocol):
 
 
 @runtime_checkable
+class RandomisableBackend(Backend, Protocol):
+    """A backend that can give copies of its model with parameters that were never trained."""
+
+    def cascade(self, seed: int) -> Sequence[Backend]:
+        """Copies whose top part, top two parts, ... all parts have parameters drawn anew; the model itself stays.
+
+        Args:
+            seed: of the draws; a parameter's draw is the same in every copy.
+
+        Returns:
+            One backend for each number of parts, from the head down to the embeddings.
+        """
+        ...
+
+
+@runtime_checkable
 class MeteredBackend(Backend, Protocol):
     """A backend whose queries cost money or are limited: it can say what they will cost, and what they did."""
 

@@ -156,6 +156,10 @@ class Classifier:
         backend = copy.copy(self.backend)
         backend.tokens = copy.copy(self.tokens)
         backend.tokens.prefix = backend.tokens.suffix = ()
+        return self.on(backend)
+
+    def on(self, backend: Backend) -> Classifier:
+        """The same handle (counters, batches, target, removal rule) on another model of the same tokens and classes."""
         view = copy.copy(self)
         view._attach(backend)
         return view

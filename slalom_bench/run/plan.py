@@ -177,8 +177,9 @@ def _seeds(suite: Suite, subject: Planned, text: str, skips: list[Skip]) -> tupl
 
 
 def usable_metrics(suite: Suite, subject: Planned, skips: list[Skip]) -> tuple[str, ...]:
-    """The metrics asked for, or all there are, that the task gives enough for; asked for in vain is a skip."""
-    everything = sorted(registry.metrics.entries(), key=lambda entry: (entry.order, entry.name))
+    """The metrics asked for, or every default one, that the task gives enough for; asked for in vain is a skip."""
+    usual = [entry for entry in registry.metrics.entries() if entry.default]
+    everything = sorted(usual, key=lambda entry: (entry.order, entry.name))
     usable = []
     for text in suite.metrics or tuple(entry.name for entry in everything):
         needs = registry.metrics.get(Ref.parse(text).name).needs

@@ -48,7 +48,8 @@ class CellWork:
         self.metrics: dict[MetricLabel, Metric] = {
             label: registry.metrics.build(text) for text, label in cell.labels.items()
         }
-        self.context = Context(subject.task.data, cell.protocol, cell.seed, subject.task.memo)
+        again = None if cell.explanations is not None else self._explain_again
+        self.context = Context(subject.task.data, cell.protocol, cell.seed, subject.task.memo, again)
 
     def explain(self, example: Example) -> tuple[Row, Row]:
         """The row of one example's explanation or error, and the row of its cost."""
@@ -95,6 +96,13 @@ class CellWork:
             "offsets": None if sample.offsets is None else sample.offsets.tolist(),
             "marks": None if sample.marks is None else sample.marks.tolist(),
         }
+
+    def _explain_again(self, classifier: Classifier, sample: Sample) -> Explanation:
+        """The explanation of another handle's target, for metrics (`Context.explain`)."""
+        budget, seed = self.cell.budget, self.cell.seed
+        return explain_sample(
+            self.explainer, classifier, sample, budget=budget, seed=seed, target=classifier.target
+        ).unwrap()
 
     def _encode(self, example: Example) -> Sample:
         return self.subject.sample(example, self.cell.max_tokens)
