@@ -74,7 +74,16 @@ class _PerturbationCurve:
         return np.clip(counts, 1, n if empty_allowed else max(1, n - 1))
 
 
-@metric("insertion", version=1, order=20, needs={"queries"}, direction="lower", unit="probability", headline="@primary")
+@metric(
+    "insertion",
+    version=1,
+    order=20,
+    needs={"queries"},
+    direction="lower",
+    unit="probability",
+    headline="@primary",
+    relevant=0.01,
+)
 class Insertion(_PerturbationCurve):
     """Probability lost when only the top-ranked tokens are kept (sufficiency): lower is better.
 
@@ -94,7 +103,16 @@ class Insertion(_PerturbationCurve):
     deletes = False
 
 
-@metric("deletion", version=1, order=30, needs={"queries"}, direction="higher", unit="probability", headline="@primary")
+@metric(
+    "deletion",
+    version=1,
+    order=30,
+    needs={"queries"},
+    direction="higher",
+    unit="probability",
+    headline="@primary",
+    relevant=0.01,
+)
 class Deletion(_PerturbationCurve):
     """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better.
 

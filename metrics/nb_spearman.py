@@ -21,7 +21,14 @@ _ALPHA = {"bench": 40.0, "paper": 20.0}
 
 
 @metric(
-    "nb-spearman", version=1, order=40, needs={"train"}, direction="higher", unit="correlation", headline="@primary"
+    "nb-spearman",
+    version=1,
+    order=40,
+    needs={"train"},
+    direction="higher",
+    unit="correlation",
+    headline="@primary",
+    relevant=0.02,
 )
 class NaiveBayesSpearman:
     """Spearman correlation of scores with Naive Bayes weights over the distinct tokens that have a weight.

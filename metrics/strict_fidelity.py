@@ -29,6 +29,8 @@ _MASKS = {"bench": 20, "paper": 100}
     unit="squared log-odds",
     headline="mean",
     curve="number of deletions",
+    scale="log",
+    relevant=0.05,
 )
 class StrictFidelity:
     """Mean squared error of the predicted change of log-odds under k = 1..10 random deletions.

@@ -138,6 +138,10 @@ class MetricEntry(Entry[Metric]):
     """Where its column stands: low numbers first, then by name."""
     curve: str = ""
     """What its values k1, k2, ... are drawn against (`number of deletions`); empty where it has no such values."""
+    scale: Literal["linear", "log"] = "linear"
+    """The scale on which methods are compared; `log` for skewed errors, of which none is negative."""
+    relevant: float | None = None
+    """The smallest difference that matters: in its unit, on the log scale as a share; None where nobody said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -441,6 +445,8 @@ def metric(
     level: Literal["explainer", "model"] = "explainer",
     order: int = 100,
     curve: str = "",
+    scale: Literal["linear", "log"] = "linear",
+    relevant: float | None = None,
     argument: str | None = None,
 ) -> Callable[[C], C]:
     """Register a metric (see `slalom_bench.interfaces.Metric`). It applies to every task that gives what it needs.
@@ -455,10 +461,16 @@ def metric(
         level: `model` where it says something of the model, whatever the explainer.
         order: where its column stands in tables, low numbers first.
         curve: what its values named k1, k2, ... are drawn against, if it has such values.
+        scale: `log` where methods are compared by geometric means, as for skewed errors; none may be negative then.
+        relevant: the smallest difference that matters, in its unit; on the log scale as a share (0.05: 5 %).
         argument: the parameter that `name:argument` fills, if the metric takes one.
     """
     if direction not in ("higher", "lower"):
         raise InvalidInput(f"metric {name}: direction must be higher or lower, not {direction!r}")
+    if scale not in ("linear", "log"):
+        raise InvalidInput(f"metric {name}: scale must be linear or log, not {scale!r}")
+    if relevant is not None and not relevant > 0:
+        raise InvalidInput(f"metric {name}: a relevant difference is above zero, not {relevant!r}")
     return metrics.register(
         name,
         version=version,
@@ -469,6 +481,8 @@ def metric(
         level=level,
         order=order,
         curve=curve,
+        scale=scale,
+        relevant=relevant,
         argument=argument,
     )
 
