@@ -24,9 +24,9 @@ def power_command(
     """How many texts separate two methods: as the only comparison, and on the board of all methods of the run.
 
     It assumes that further texts are like those of the run: the same mean and standard deviation of the paired
-    difference, which is about normal (for metrics on the log scale that of the logarithms). Without --difference the one
-    that was found is taken for the true one; of the top two it is the smallest of many, and chosen by the same data, so
-    read the number as an order of magnitude. With --difference alone the deviation is the median over all pairs. The
+    difference, which is about normal (for metrics on the log scale that of the logarithms). Without --difference
+    the one that was found is taken for the true one; the top two are chosen by the same data, so read the number as an
+    order of magnitude. With --difference alone the deviation is the median over all pairs. The
     board's level is that of the simultaneous critical value with as many methods as the run has.
 
     Examples:

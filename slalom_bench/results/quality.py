@@ -90,7 +90,7 @@ def pair_level(pairs: Pairwise) -> float | None:
 
     if not np.isfinite(pairs.critical):
         return None
-    return float(2 * stdtr(pairs.n - 1, -pairs.critical))
+    return min(pairs.level, float(2 * stdtr(pairs.n - 1, -pairs.critical)))
 
 
 def texts_needed(effect: float, level: float, power: float = POWER) -> int | None:

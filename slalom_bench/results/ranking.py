@@ -150,7 +150,7 @@ def paired(table: Mapping[str, Scores], summaries: Mapping[str, Summary]) -> tup
 def log_floor(scores: Floats) -> float:
     """What the smallest scores count as on the log scale: FLOOR times the median of the rows' positive medians.
 
-    >>> log_floor(np.array([[0.0, 2.0, 8.0], [0.0, 2.0, 8.0]]))
+    >>> round(log_floor(np.array([[0.0, 2.0, 8.0], [0.0, 2.0, 8.0]])), 9)
     5e-06
     """
     if scores.size and scores.min() < 0:
