@@ -76,7 +76,16 @@ class _LogOddsCurve(_Curve):
         return ranking.score((full - kept).mean(axis=1))
 
 
-@metric("insertion", version=1, order=31, needs={"queries"}, direction="lower", unit="probability", headline="@primary")
+@metric(
+    "insertion",
+    version=1,
+    order=31,
+    needs={"queries"},
+    direction="lower",
+    unit="probability",
+    headline="@primary",
+    relevant=0.01,
+)
 class Insertion(_ProbabilityCurve):
     """Probability lost when only the top-ranked tokens are kept (sufficiency): lower is better.
 
@@ -96,7 +105,16 @@ class Insertion(_ProbabilityCurve):
     deletes = False
 
 
-@metric("deletion", version=1, order=30, needs={"queries"}, direction="higher", unit="probability", headline="@primary")
+@metric(
+    "deletion",
+    version=1,
+    order=30,
+    needs={"queries"},
+    direction="higher",
+    unit="probability",
+    headline="@primary",
+    relevant=0.01,
+)
 class Deletion(_ProbabilityCurve):
     """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better.
 
@@ -122,6 +140,7 @@ class Deletion(_ProbabilityCurve):
     direction="higher",
     unit="log-odds",
     headline="@primary",
+    relevant=0.05,
 )
 class DeletionLogOdds(_LogOddsCurve):
     """Log-odds lost when the top-ranked tokens are deleted: `deletion` on the scale that does not saturate.
@@ -150,6 +169,7 @@ class DeletionLogOdds(_LogOddsCurve):
     direction="lower",
     unit="log-odds",
     headline="@primary",
+    relevant=0.05,
 )
 class InsertionLogOdds(_LogOddsCurve):
     """Log-odds lost when only the top-ranked tokens are kept: `insertion` on the scale that does not saturate.

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     direction="lower",
     unit="share of tokens",
     headline="@primary",
+    relevant=0.01,
 )
 class DecisionFlip:
     """Share of the tokens that must be deleted, in the order of the scores, until the predicted class changes.
@@ -75,6 +76,7 @@ class DecisionFlip:
     direction="lower",
     unit="share of tokens",
     headline="@primary",
+    relevant=0.01,
 )
 class SufficientShare:
     """Smallest share of the tokens that alone, top-ranked first, give the predicted class and keep it from there on.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     direction="higher",
     unit="correlation",
     headline="@primary",
+    relevant=0.02,
 )
 class FaithfulnessCorrelation:
     """Correlation of the summed scores of randomly removed tokens with the drop of the log-odds.

@@ -56,7 +56,14 @@ class _NaiveBayesCorrelation:
 
 
 @metric(
-    "nb-spearman", version=2, order=50, needs={"train"}, direction="higher", unit="correlation", headline="@primary"
+    "nb-spearman",
+    version=2,
+    order=50,
+    needs={"train"},
+    direction="higher",
+    unit="correlation",
+    headline="@primary",
+    relevant=0.02,
 )
 class NaiveBayesSpearman(_NaiveBayesCorrelation):
     """Spearman correlation of signed scores with Naive Bayes weights over the distinct tokens that have a weight.
@@ -85,7 +92,14 @@ class NaiveBayesSpearman(_NaiveBayesCorrelation):
 
 
 @metric(
-    "nb-strength", version=1, order=51, needs={"train"}, direction="higher", unit="correlation", headline="@primary"
+    "nb-strength",
+    version=1,
+    order=51,
+    needs={"train"},
+    direction="higher",
+    unit="correlation",
+    headline="@primary",
+    relevant=0.02,
 )
 class NaiveBayesStrength(_NaiveBayesCorrelation):
     """Spearman correlation of the size of scores with the size of Naive Bayes weights, for every method alike.

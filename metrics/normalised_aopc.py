@@ -81,6 +81,7 @@ class _NormalisedCurve:
     direction="higher",
     unit="share of the range",
     headline="@primary",
+    relevant=0.02,
 )
 class DeletionNormalised(_NormalisedCurve):
     """Deletion in log-odds as a share of what any order of this text's tokens can reach: 1 is the best one found.
@@ -114,6 +115,7 @@ class DeletionNormalised(_NormalisedCurve):
     direction="lower",
     unit="share of the range",
     headline="@primary",
+    relevant=0.02,
 )
 class InsertionNormalised(_NormalisedCurve):
     """Insertion in log-odds as a share of what any order of this text's tokens can reach: 0 is the best one found.

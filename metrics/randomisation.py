@@ -28,6 +28,7 @@ _MEANS = ("similarity", "signed", "all")
     direction="lower",
     unit="rank correlation",
     headline="similarity",
+    relevant=0.02,
     curve="parts randomised, from the top",
     default=False,
 )

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from slalom_bench.handle.classifier import Classifier
 
 
-@metric("srg", version=1, order=20, needs={"queries"}, direction="higher", unit="log-odds", headline="@primary")
+@metric(
+    "srg",
+    version=1,
+    order=20,
+    needs={"queries"},
+    direction="higher",
+    unit="log-odds",
+    headline="@primary",
+    relevant=0.05,
+)
 class SymmetricRelevanceGain:
     """How much more the log-odds fall when the top-ranked tokens are deleted than when the lowest-ranked are.
 

@@ -38,6 +38,8 @@ _LEAST_LEFT = 10
     unit="squared log-odds",
     headline="mean",
     curve="number of deletions",
+    scale="log",
+    relevant=0.05,
 )
 class StrictFidelity:
     """Mean squared error of the predicted change of log-odds under k = 1..10 random deletions; the paper's law.
@@ -137,6 +139,8 @@ _PROFILE: dict[str, Any] = {
     "direction": "lower",
     "unit": "share of the mean square change",
     "headline": "normalised",
+    "scale": "log",
+    "relevant": 0.05,
 }
 
 

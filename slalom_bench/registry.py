@@ -140,6 +140,10 @@ class MetricEntry(Entry[Metric]):
     """What its values k1, k2, ... are drawn against (`number of deletions`); empty where it has no such values."""
     default: bool = True
     """Whether a run that names no metrics computes it; an expensive one is computed only where it is asked for."""
+    scale: Literal["linear", "log"] = "linear"
+    """The scale on which methods are compared; `log` for skewed errors, of which none is negative."""
+    relevant: float | None = None
+    """The smallest difference that matters: in its unit, on the log scale as a share; None where nobody said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -451,6 +455,8 @@ def metric(
     level: Literal["explainer", "model"] = "explainer",
     order: int = 100,
     curve: str = "",
+    scale: Literal["linear", "log"] = "linear",
+    relevant: float | None = None,
     argument: str | None = None,
     default: bool = True,
 ) -> Callable[[C], C]:
@@ -466,11 +472,17 @@ def metric(
         level: `model` where it says something of the model, whatever the explainer.
         order: where its column stands in tables, low numbers first.
         curve: what its values named k1, k2, ... are drawn against, if it has such values.
+        scale: `log` where methods are compared by geometric means, as for skewed errors; none may be negative then.
+        relevant: the smallest difference that matters, in its unit; on the log scale as a share (0.05: 5 %).
         argument: the parameter that `name:argument` fills, if the metric takes one.
         default: whether a run that names no metrics computes it.
     """
     if direction not in ("higher", "lower"):
         raise InvalidInput(f"metric {name}: direction must be higher or lower, not {direction!r}")
+    if scale not in ("linear", "log"):
+        raise InvalidInput(f"metric {name}: scale must be linear or log, not {scale!r}")
+    if relevant is not None and not relevant > 0:
+        raise InvalidInput(f"metric {name}: a relevant difference is above zero, not {relevant!r}")
     return metrics.register(
         name,
         version=version,
@@ -481,6 +493,8 @@ def metric(
         level=level,
         order=order,
         curve=curve,
+        scale=scale,
+        relevant=relevant,
         argument=argument,
         default=default,
     )

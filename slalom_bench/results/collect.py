@@ -180,6 +180,8 @@ def _metrics(calls: Sequence[Mapping[str, Any]], labels: set[MetricLabel]) -> di
                 summary=entry.summary,
                 order=entry.order,
                 curve=entry.curve,
+                scale=entry.scale,
+                relevant=entry.relevant,
             )
     return found
 

@@ -15,7 +15,7 @@ MISSING = "missing"
 REUSED = (
     "†: queries of it were known from another explainer that asks the same; what they cost then is counted as its own."
 )
-TOO_FEW = "So few samples cannot make any difference significant: every entry is marked as tied with the best."
+TOO_FEW = "So few samples cannot make any difference significant: nothing is marked."
 
 
 def number(value: float) -> str:
