@@ -229,7 +229,7 @@ class HFBackend(DifferentiableBackend):
         self.pads = self.pruned is None
 
     def with_module(self, module: nn.Module) -> Self:
-        """The same backend over another module, by the pruned pass where this one has it and the module answers to it."""
+        """The same backend over another module, by the pruned pass where this one has it and the module agrees."""
         made = super().with_module(module)
         made._choose_pass(self.pruned is not None)
         return made

@@ -10,7 +10,7 @@ from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import Run
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.runner import RunResult
-from slalom_bench.showing.wording import about_model, heading
+from slalom_bench.showing.wording import about_model, heading, training
 
 SUMMARY = ("n", "undefined", "mean", "standard_error", "low", "high")
 """What the JSON summary says of a metric's result."""
@@ -50,6 +50,7 @@ def _group(board: Board) -> dict[str, Any]:
         "metrics": {str(label): _column(board, label) for label in board.metrics},
         "model_metrics": {str(label): _model_metric(found) for label, found in board.about_model.items()},
         "cost": {row.name: None if row.cost is None else row.cost.model_dump() for row in board.rows},
+        "diagnostics": {row.name: dict(row.diagnostics) for row in board.rows},
         "failed": {row.name: row.failed for row in board.rows},
     }
 
@@ -136,6 +137,6 @@ def _caption(board: Board, interval: bool) -> str:
     model = "".join(f"\nthe model itself, {name}: {value}" for name, value in about_model(board))
     return (
         f"{shown}; * best or not separable from it (paired, Holm, 5 %); costs are per sample, as if run alone. "
-        f"Content {said.task.content[:12]} ({said.task.source}), weights {said.model.identity[:12]}, "
-        f"protocol {said.protocol}, removal {said.removal}{cut}{model}"
+        f"Content {said.task.content[:12]} ({said.task.source}), weights {said.model.identity[:12]} "
+        f"(training: {training(board)}), protocol {said.protocol}, removal {said.removal}{cut}{model}"
     )
