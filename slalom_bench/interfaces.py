@@ -34,6 +34,7 @@ __all__ = [
     "Model",
     "OutlinedModel",
     "RandomisableBackend",
+    "RecordedModel",
     "Removal",
     "Surrogate",
     "Task",
@@ -157,5 +158,22 @@ class OutlinedModel(Model, Protocol):
 
         Returns:
             Capabilities, tokenizer and length limit, each as far as known.
+        """
+        ...
+
+
+@runtime_checkable
+class RecordedModel(Model, Protocol):
+    """A model that can say what it was trained with. Of others boards say that it is not known."""
+
+    def trained_with(self, task: TaskData, options: ModelOptions) -> str:
+        """Say in words what of the training bears on explanations: whether it saw texts with tokens dropped.
+
+        Args:
+            task: the loaded task.
+            options: where to look; the model is loaded already.
+
+        Returns:
+            Words for a board (`30 % of tokens dropped`), or nothing where there is no record.
         """
         ...

@@ -142,7 +142,8 @@ class Explanation:
         target: the class whose log-odds are explained.
         unsigned: names of the scores that say how much but not in which direction.
         surrogate: predicts the log-odds when tokens are removed; None where the method predicts nothing.
-        diagnostics: anything else worth storing, as JSON.
+        diagnostics: anything else worth storing, as JSON. Boards show the mean of those that
+            `slalom_bench.results.diagnostics.QUALITY` names: errors of a fit, gaps, whether it converged.
         asked: keys of the content sequences that the method asked the model for, as the handle recorded them; None
             where nothing was recorded. An explainer leaves it alone, and it is stored beside the explanation.
 

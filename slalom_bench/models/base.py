@@ -27,6 +27,7 @@ from slalom_bench.models.training import (
     labelled,
     split_validation,
 )
+from slalom_bench.models.training_records import recorded_training
 
 if TYPE_CHECKING:
     from slalom_bench.backends.torch_backend import TorchBackend
@@ -108,6 +109,10 @@ class TrainedModel:
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
         """The classifier trained for a task, from the cache or after training it."""
         return self.open(self.train(task, options), task, options)
+
+    def trained_with(self, task: TaskData, options: ModelOptions) -> str:
+        """From the record of its training."""
+        return recorded_training(self.cache_directory(task, options))
 
     def outline(self, task: TaskData, options: ModelOptions) -> Outline:
         """From the finished training, else what is known before it."""

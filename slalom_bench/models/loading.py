@@ -8,6 +8,7 @@ from slalom_bench.core.references import Ref
 from slalom_bench.core.types import TaskData
 from slalom_bench.errors import SlalomBenchError
 from slalom_bench.handle.backend import Backend
+from slalom_bench.interfaces import RecordedModel
 from slalom_bench.models.pretrained import Pretrained
 
 
@@ -24,6 +25,12 @@ def load_model(spec: str, task: TaskData, options: ModelOptions) -> Backend:
     """
     backend: Backend = registry.models.build(spec).load(task, options)
     return backend
+
+
+def model_training(spec: str, task: TaskData, options: ModelOptions) -> str:
+    """What a loaded model was trained with, in words; nothing where that is not known."""
+    model = registry.models.build(spec)
+    return model.trained_with(task, options) if isinstance(model, RecordedModel) else ""
 
 
 def model_availability(spec: str, task_name: str | None, options: ModelOptions) -> Availability:

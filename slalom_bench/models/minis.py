@@ -14,6 +14,7 @@ from slalom_bench.data.splits import is_held_out
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.models.pretrained import Checkpointed
 from slalom_bench.models.training import Recipe
+from slalom_bench.models.training_records import recorded_training
 from slalom_bench.registry import model
 
 if TYPE_CHECKING:
@@ -134,6 +135,10 @@ class Mini(Checkpointed):
         """Of the shipped checkpoint, or of the training."""
         self._check(task)
         return super().outline(task, options) if self.weights == "trained" else self.outline_of(self.directory, options)
+
+    def trained_with(self, task: TaskData, options: ModelOptions) -> str:
+        """From the card of the shipped weights, or the record of the user's training."""
+        return super().trained_with(task, options) if self.weights == "trained" else recorded_training(self.directory)
 
     def _check(self, task: TaskData) -> None:
         """Whether the weights suit the task."""

@@ -12,6 +12,7 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.models.base import TrainedModel, synthetic_words
 from slalom_bench.models.checkpoints import Checkpoint
 from slalom_bench.models.training import Recipe
+from slalom_bench.models.training_records import recorded_training
 from slalom_bench.registry import model
 
 if TYPE_CHECKING:
@@ -135,6 +136,13 @@ class Pretrained(Checkpointed):
         from slalom_bench.backends.hf_files import load_backend
 
         return load_backend(checkpoint.source, self.name, options)
+
+    def trained_with(self, task: TaskData, options: ModelOptions) -> str:
+        """From the record of its training, or beside the fine-tuned classifier that is used as it stands."""
+        checkpoint = self.checkpoint(options)
+        if task.truth or not checkpoint.classifies():
+            return super().trained_with(task, options)
+        return recorded_training(Path(checkpoint.source))
 
     def outline(self, task: TaskData, options: ModelOptions) -> Outline:
         """Of the classifier as it stands where a directory holds a fine-tuned one, else as for any training."""
@@ -295,6 +303,10 @@ class AnyCheckpoint:
 
         source = self._available().source
         return load_backend(source, f"hf:{Path(source).name}", options, self.revision)
+
+    def trained_with(self, task: TaskData, options: ModelOptions) -> str:
+        """From a record beside a directory's checkpoint that was trained here; of any other nothing is known."""
+        return recorded_training(Path(self._available().source))
 
     def outline(self, task: TaskData, options: ModelOptions) -> Outline:
         """Configuration and tokenizer; weights need not be there."""

@@ -26,6 +26,10 @@ class _TrueModel:
             return Availability("built-in", f"the true log-odds of {self.task}")
         return Availability("unavailable", f"only for {self.task}")
 
+    def trained_with(self, task: TaskData, options: ModelOptions) -> str:
+        """It was not."""
+        return "none, a closed form"
+
     def require(self, task: TaskData) -> None:
         """Refuse a task with another truth."""
         if task.truth.get("kind") != self.kind:

@@ -62,6 +62,11 @@ class BoardRow:
         return self.submitted.cost
 
     @property
+    def diagnostics(self) -> Mapping[str, float]:
+        """What the method says of its own computation, on average: see `results.diagnostics`."""
+        return self.submitted.diagnostics
+
+    @property
     def machine(self) -> Machine | None:
         """What it was timed on; None where that were several."""
         return self.submission.origin.machine

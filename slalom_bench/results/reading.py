@@ -84,6 +84,12 @@ class CellResult:
         rows = self.explanations.items()
         return {sample: explanation_from_dict(row["explanation"]) for sample, row in rows if "explanation" in row}
 
+    def diagnostics(self) -> list[Mapping[str, Any]]:
+        """What the explainer said of each explanation that there is."""
+        rows = self.explanations if self.samples is None else self.samples
+        stored = [self.explanations.get(sample, {}).get("explanation") for sample in rows]
+        return [explanation.get("diagnostics", {}) for explanation in stored if explanation]
+
     def explaining_costs(self) -> list[StoredRow]:
         """What it took to explain each sample, whether that succeeded or not."""
         samples = self.explanations if self.samples is None else self.samples

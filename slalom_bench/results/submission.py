@@ -148,6 +148,8 @@ class SubmittedRow(Record):
     results: dict[Label, MetricSummary]
     cost: CostInfo | None
     scores_sha256: Sha256
+    diagnostics: dict[Name, float] = Field(default_factory=dict)
+    """Means over texts and seeds of what the method says of its own computation: see `results.diagnostics`."""
 
     @property
     def title(self) -> str:
@@ -206,8 +208,9 @@ class Submission(Record):
     def file_name(self) -> str:
         """Readable and unable to leave its folder; the hash is that of everything the file says of its scores."""
         said = self.model_dump(mode="json", exclude={"origin", "suite"})
+        del said["model"]["training"]
         for row in said["rows"]:
-            del row["cost"]
+            del row["cost"], row["diagnostics"]
         return f"{readable_name(self.task.name, self.model.name)}-{short_hash(said, 16)}.json"
 
     def identity(self, row: SubmittedRow) -> CellIdentity:

@@ -58,6 +58,9 @@ class ModelIdentity(Record):
     dtype: Name
     tier: Literal["embedded", "full"] = "full"
     """Models that ship with the package have tables of their own; describes, does not identify."""
+    training: Text = ""
+    """What it was trained with, in words, as far as that bears on explanations; empty where it is not known. Describes,
+    does not identify."""
 
 
 class ExplainerIdentity(Record):
@@ -86,7 +89,7 @@ class RemovalIdentity(Record):
         return str(Ref(self.name, None, self.params))
 
 
-DESCRIPTIONS: dict[str, set[str]] = {"task": {"source"}, "model": {"tier"}, "explainer": {"family"}}
+DESCRIPTIONS: dict[str, set[str]] = {"task": {"source"}, "model": {"tier", "training"}, "explainer": {"family"}}
 """Fields of an identity that are not hashed."""
 
 

@@ -17,7 +17,7 @@ from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.interfaces import OutlinedModel
-from slalom_bench.models.loading import load_model, resolve_model
+from slalom_bench.models.loading import load_model, model_training, resolve_model
 from slalom_bench.run.external import read_explanations
 from slalom_bench.run.identity import (
     CellIdentity,
@@ -73,6 +73,8 @@ class Subject:
     """The model's reference as resolved, e.g. mini-bert where bert cannot be had."""
     classifier: Classifier
     note: str = ""
+    training: str = ""
+    """What the model was trained with, in words; empty where that is not known."""
     _samples: dict[tuple[str, int | None], Sample] = field(default_factory=dict, repr=False)
 
     def sample(self, example: Example, max_tokens: int | None) -> Sample:
@@ -120,6 +122,7 @@ class Subject:
                 identity=self.classifier.identity(),
                 dtype=self.classifier.backend.dtype,
                 tier="full" if model is None else model.tier,
+                training=self.training,
             ),
             explainer=_explainer(cell),
             budget=cell.budget,
@@ -207,7 +210,8 @@ class Loader:
                 f"model {model}: {classifier.backend.dtype} on {classifier.backend.device}, "
                 f"weights {classifier.identity()[:12]}" + (f"; {note}" if note else "")
             )
-            self._subjects[key] = Subject(loaded, model, classifier, note)
+            training = model_training(model, loaded.data, self.options)
+            self._subjects[key] = Subject(loaded, model, classifier, note, training)
         return self._subjects[key]
 
     def put(self, subject: Subject, removal: str = "delete") -> None:

@@ -81,22 +81,30 @@ def metric_quality(board: Board) -> str:
 def cost(board: Board) -> str:
     """One table a machine; queries and tokens are the same everywhere, seconds are not."""
     header = ["explainer", "queries", "forwards", "backwards", "tokens", "model s", "total s", "median s", "failed"]
+    told = any(row.diagnostics for row in board.rows)
+    header += ["diagnostics"] * told
     parts = []
     for machine, rows in board.machines():
         where = "several machines: seconds are not shown" if machine is None else f"{machine}, {machine.fingerprint}"
-        parts += [f"Per sample, on {escape(where)}:", table(header, [_cost(row) for row in rows], range(1, 9))]
+        parts += [
+            f"Per sample, on {escape(where)}:",
+            table(header, [_cost(row)[: len(header)] for row in rows], range(1, 9)),
+        ]
     if any(row.reused for row in board.rows):
         parts.append(wording.REUSED)
+    if told:
+        parts.append(wording.DIAGNOSTICS)
     return "\n\n".join(parts)
 
 
 def _cost(row: BoardRow) -> list[str]:
+    last = [str(row.failed), escape(wording.diagnostics(row.diagnostics)) or "-"]
     if row.cost is None:
-        return [escape(row.name), *[MISSING] * 7, str(row.failed)]
+        return [escape(row.name), *[MISSING] * 7, *last]
     counts = [f"{value:,.0f}" for value in (row.cost.queries, row.cost.forwards, row.cost.backwards, row.cost.tokens)]
     seconds = (row.cost.model_seconds, row.cost.seconds, row.cost.median_seconds)
     times = ["-" if row.machine is None else number(value) + "†" * row.reused for value in seconds]
-    return [escape(row.name), *counts, *times, str(row.failed)]
+    return [escape(row.name), *counts, *times, *last]
 
 
 def curves(board: Board) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from slalom_bench.results.reading import Run
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.runner import RunResult
 from slalom_bench.showing.comparing import interval, notes, quality_line
-from slalom_bench.showing.wording import about_model, heading
+from slalom_bench.showing.wording import about_model, heading, training
 
 SUMMARY = ("n", "undefined", "mean", "standard_error", "low", "high")
 """What the JSON summary says of a metric's result."""
@@ -55,6 +55,7 @@ def _group(board: Board) -> dict[str, Any]:
         ],
         "model_metrics": {str(label): _model_metric(found) for label, found in board.about_model.items()},
         "cost": {row.name: None if row.cost is None else row.cost.model_dump() for row in board.rows},
+        "diagnostics": {row.name: dict(row.diagnostics) for row in board.rows},
         "failed": {row.name: row.failed for row in board.rows},
     }
 
@@ -157,6 +158,6 @@ def _caption(board: Board, intervals: bool) -> str:
     return (
         f"{shown}; * best, or none is significantly better by what matters (all pairs, 5 %); "
         "costs are per sample, as if run alone. "
-        f"Content {said.task.content[:12]} ({said.task.source}), weights {said.model.identity[:12]}, "
-        f"protocol {said.protocol}, removal {said.removal}{cut}{model}{said_of_metrics}"
+        f"Content {said.task.content[:12]} ({said.task.source}), weights {said.model.identity[:12]} "
+        f"(training: {training(board)}), protocol {said.protocol}, removal {said.removal}{cut}{model}{said_of_metrics}"
     )

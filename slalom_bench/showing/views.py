@@ -76,6 +76,7 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
         "about_model": wording.about_model(board),
         "too_few": wording.TOO_FEW if board.too_few else "",
         "reused": wording.REUSED if any(row.reused for row in board.rows) else "",
+        "told": wording.DIAGNOSTICS if any(row.diagnostics for row in board.rows) else "",
         "plots": [*curve_plots(board), *cost_plots(board)[:1], *plots],
         "more_plots": cost_plots(board)[1:],
         "reasons": reasons,
@@ -164,7 +165,9 @@ def _machine_view(index: int, machine: Machine | None, rows: Sequence[BoardRow],
             else:
                 values += [(number(value) + "†" * row.reused, repr(value)) for value in times]
         cells = [(name, *value) for (name, _), value in zip(COST_COLUMNS, values, strict=True)]
-        made.append({"id": ids[row.name], "name": row.name, "cells": cells})
+        made.append(
+            {"id": ids[row.name], "name": row.name, "cells": cells, "told": wording.diagnostics(row.diagnostics)}
+        )
     return {"index": index, "name": name, "columns": COST_COLUMNS, "rows": made}
 
 

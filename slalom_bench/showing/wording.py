@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.results.boards import Board
+from slalom_bench.results.diagnostics import SHARES
 from slalom_bench.results.submission import MetricInfo
 from slalom_bench.run.identity import MetricLabel
 
@@ -14,6 +15,11 @@ ARROWS = {"higher": "↑", "lower": "↓"}
 MISSING = "missing"
 REUSED = (
     "†: queries of it were known from another explainer that asks the same; what they cost then is counted as its own."
+)
+DIAGNOSTICS = (
+    "Diagnostics are means over texts of what a method says of its own computation: the error of its fit to its own "
+    "queries (mse, r2), how far its scores are from adding up (gaps, in log-odds or relative to the change), the share "
+    "of texts on which it ended as it should, and the size of what was solved."
 )
 TOO_FEW = "So few samples cannot make any difference significant: nothing is marked."
 
@@ -44,6 +50,7 @@ def facts(board: Board) -> list[tuple[str, str]]:
         ("task", f"{said.task.name} v{said.task.version}{_spelled(said.task.params)}"),
         ("content", f"{said.task.content[:12]} ({said.task.source})"),
         ("model", f"{said.model.name}, {said.model.dtype}, weights {said.model.identity[:12]}"),
+        ("training", training(board)),
         ("samples", f"{len(board.samples)} (set {short_hash(list(board.samples), 8)})"),
         ("tokens", "whole texts" if said.max_tokens is None else f"first {said.max_tokens}"),
         ("budget", f"{said.budget:,} queries a sample"),
@@ -52,8 +59,25 @@ def facts(board: Board) -> list[tuple[str, str]]:
     ]
 
 
+def training(board: Board) -> str:
+    """What the model was trained with: a model that saw texts with tokens dropped knows the deletions of explainers."""
+    return board.identity.model.training or "unknown"
+
+
 def _spelled(params: Mapping[str, object]) -> str:
     return "".join(f" {key}={value}" for key, value in params.items())
+
+
+def diagnostics(means: Mapping[str, float]) -> str:
+    """What a method says of its own computation, in one line.
+
+    >>> diagnostics({"mse": 0.0123, "converged": 0.95})
+    'mse 0.0123, converged 95 %'
+    """
+    return ", ".join(
+        f"{name.replace('_', ' ')} {f'{100 * value:.0f} %' if name in SHARES else number(value)}"
+        for name, value in means.items()
+    )
 
 
 def about_model(board: Board) -> list[tuple[str, str]]:

@@ -211,6 +211,7 @@ def test_trained_once_and_read_from_the_cache_ever_after(cache: Path, linear: Ta
     (record,) = trainings("bert", "synthetic-linear")
     assert record["test"]["texts"] == 50
     assert record["identity"]["recipe"]["epochs"] == 1
+    assert Bert(**small).trained_with(linear, QUIET) == "no tokens dropped"
     assert Bert(**small).availability("synthetic-linear", QUIET).state == "cached"
     assert Bert(epochs=2, width=16).availability("synthetic-linear", QUIET).state == "train"
 
