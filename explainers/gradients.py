@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _BASELINES = ("zero", "pad", "mask")
 _PUBLISHED_POINTS = 30
+_SMALL_CHANGE = 0.1
+"""Log-odds: a change below this is taken for as much when a gap is put in relation to it."""
 
 
 def _attribute(method: str, classifier: Classifier, words: torch.Tensor, **options: Any) -> tuple[torch.Tensor, Floats]:
@@ -186,16 +188,20 @@ class GradXInput(_Gradient):
     options: dict[str, Any] = {}  # noqa: RUF012
 
 
-@explainer("integrated-gradients", version=1, needs={"gradients"}, stochastic=False, family="gradient")
+@explainer("integrated-gradients", version=2, needs={"gradients"}, stochastic=False, family="gradient")
 class IntegratedGradients:
     """Integrated gradients (Sundararajan et al. 2017) from a named baseline, special tokens kept as they are.
 
     score_i = (x_i - b_i) . integral over a in (0, 1) of dF/dx_i at b + a (x - b), by Gauss-Legendre quadrature. Needs
     gradients and a budget of at least 3 (paper: 30). Two queries measure the completeness gap,
-    sum of attributions - (F(x) - F(baseline)), which is in the diagnostics.
+    sum of attributions - (F(x) - F(baseline)). Steps are doubled until it is small or the budget is used: every round
+    asks anew, and one after which no doubling would fit takes all that is left. Diagnostics: `steps` of the last
+    round, whose scores are returned, `change` F(x) - F(baseline), `completeness_gap` in log-odds, `relative_gap`
+    |gap| / max(|change|, 0.1), and whether that `converged` to the tolerance.
 
     Args:
-        steps: of the quadrature; fewer where the budget allows no more.
+        steps: of the first round; fewer where the budget allows no more.
+        tolerance: the relative gap that is small enough.
         baseline: the embedding that content tokens are replaced by: `zero`, `pad` or `mask` (where there is a mask
             token).
         protocol: `bench`, or `paper` ("IG", which is not IG): the L2 norm of sum_k grad(a_k x) a_k x over 30 points a_k
@@ -206,39 +212,65 @@ class IntegratedGradients:
         Sundararajan, Taly and Yan 2017, Axiomatic Attribution for Deep Networks, ICML, equation 1.
     """
 
-    def __init__(self, steps: int = 50, baseline: str = "zero", protocol: str = "bench") -> None:
+    def __init__(
+        self, steps: int = 50, baseline: str = "zero", protocol: str = "bench", tolerance: float = 0.01
+    ) -> None:
         self.steps = steps
         self.baseline = baseline
         self.protocol = protocol
+        self.tolerance = tolerance
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        """The input, the baseline and as many steps between as the budget allows."""
+        """The input, the baseline and as many steps between as the tolerance needs and the budget allows."""
         import torch
 
         if is_paper(self.protocol):
             require_budget("integrated-gradients", budget, _PUBLISHED_POINTS, "the points of the published sum")
             return _published_norms(classifier, sample, np.linspace(0.0, 1.0, _PUBLISHED_POINTS), times_input=True)
         require_budget("integrated-gradients", budget, 3, "the input, the baseline and one step")
-        steps = min(self.steps, budget - 2)
-        if steps < 1:
+        if self.steps < 1:
             raise InvalidInput(f"integrated-gradients needs at least one step, not {self.steps}")
+        if not self.tolerance >= 0:
+            raise InvalidInput(f"integrated-gradients: the tolerance must be at least 0, not {self.tolerance}")
         words = classifier.embed(sample)
         origin = self._origin(classifier, sample, words)
         with torch.no_grad():
             full, base = classifier.log_odds_from_embeddings(torch.stack([words, origin])).tolist()
-        parts, _ = _attribute("IntegratedGradients", classifier, words, baselines=origin[None], n_steps=steps)
-        scores = parts[classifier.content].double().sum(dim=1).cpu().numpy()
+        scores, report = self._integrate(classifier, words, origin, full - base, budget - 2)
+        surrogate = LinearSurrogate.from_full(scores, full)
         return Explanation(
-            {"attribution": scores},
-            "attribution",
-            classifier.target,
-            surrogate=LinearSurrogate.from_full(scores, full),
-            diagnostics={
-                "steps": steps,
-                "change": full - base,
-                "completeness_gap": float(scores.sum()) - (full - base),
-            },
+            {"attribution": scores}, "attribution", classifier.target, surrogate=surrogate, diagnostics=report
         )
+
+    def _integrate(
+        self, classifier: Classifier, words: torch.Tensor, origin: torch.Tensor, change: float, left: int
+    ) -> tuple[Floats, dict[str, Any]]:
+        """Scores and diagnostics of the last of several rounds, which use at most `left` queries together."""
+        steps = min(self.steps, left)
+        while True:
+            parts, _ = _attribute(
+                "IntegratedGradients",
+                classifier,
+                words,
+                baselines=origin[None],
+                n_steps=steps,
+                internal_batch_size=classifier.rows_per_batch(len(words)),
+            )
+            left -= steps
+            scores = parts[classifier.content].double().sum(dim=1).cpu().numpy()
+            gap = float(scores.sum()) - change
+            relative = abs(gap) / max(abs(change), _SMALL_CHANGE)
+            if relative <= self.tolerance or left <= steps:
+                break
+            # from 6 steps' worth on, there is room for a doubling and for another one after it
+            steps = 2 * steps if left >= 6 * steps else left
+        return scores, {
+            "steps": steps,
+            "change": change,
+            "completeness_gap": gap,
+            "relative_gap": relative,
+            "converged": bool(relative <= self.tolerance),
+        }
 
     def _origin(self, classifier: Classifier, sample: Sample, words: torch.Tensor) -> torch.Tensor:
         """The template with every content token's embedding replaced by the baseline's."""

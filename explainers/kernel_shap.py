@@ -189,6 +189,7 @@ class KernelShap:
                 "rank": rank,
                 "features": players,
                 "coalitions": len(masks),
+                "law": "coalitions of all sizes by the Shapley kernel",
                 "exact": players <= 30 and len(masks) == 2**players - 2 and with_empty,
             },
         )

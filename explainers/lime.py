@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.law import fitting_masks
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
@@ -19,6 +21,8 @@ from slalom_bench.surrogates.linear import LinearSurrogate
 if TYPE_CHECKING:
     from slalom_bench.core.tokens import Tokens
     from slalom_bench.handle.classifier import Classifier
+
+_OWN_LAW = "1 to all features removed at random"
 
 
 def lime_masks(features: int, rows: int, empty_allowed: bool, rng: np.random.Generator) -> Bools:
@@ -107,23 +111,33 @@ class Lime:
             one string are cut and which are then tokenised anew. Its surrogate mixes units, as Fig. 6 does:
             coefficients of a probability predict changes of the log-odds, each position with the whole coefficient of
             its string, the intercept discarded. Needs a text with offsets.
+        law: a registered mask law to be fitted to in the place of its own, so that methods can be compared at one law;
+            kernel and ridge stay lime's. Only for `tie=position` and `protocol=bench`.
 
     Reference:
         Ribeiro, Singh and Guestrin 2016, "Why Should I Trust You?", KDD, equation 2 and section 3.4.
     """
 
-    def __init__(self, tie: str = "position", kernel_width: float = 25.0, protocol: str = "bench") -> None:
+    def __init__(
+        self, tie: str = "position", kernel_width: float = 25.0, protocol: str = "bench", law: str = ""
+    ) -> None:
         self.tie = tie
         self.kernel_width = kernel_width
         self.protocol = protocol
+        self.law = law
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         """As many perturbations as the budget allows, and one ridge fit."""
         require_budget("lime", budget, 2, "the full input and one perturbation")
+        if self.law and (is_paper(self.protocol) or self.tie != "position"):
+            raise InvalidInput(f"lime: law={self.law} removes positions: it needs tie=position and protocol=bench")
         if is_paper(self.protocol):
             return self._published(classifier, sample, budget, rng)
         features = tied_features(sample, self.tie)
-        present = lime_masks(len(features), budget, classifier.empty_allowed, rng)
+        if self.law:
+            present, _ = fitting_masks(self.law, registry.laws.build(self.law), sample, budget, rng)
+        else:
+            present = lime_masks(len(features), budget, classifier.empty_allowed, rng)
         outputs = classifier.masked_log_odds(sample, present[:, features.of_position])
         weights, intercept, fit = lime_fit(present, outputs, self.kernel_width)
         return Explanation(
@@ -131,7 +145,7 @@ class Lime:
             "attribution",
             classifier.target,
             surrogate=LinearSurrogate(additive.position_weights(weights, features), intercept),
-            diagnostics={"r2": fit, "features": len(weights)},
+            diagnostics={"r2": fit, "features": len(weights), "law": self.law or _OWN_LAW},
         )
 
     def _published(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
@@ -146,5 +160,5 @@ class Lime:
             "attribution",
             classifier.target,
             surrogate=LinearSurrogate.from_full(scores, float(outputs[0])),
-            diagnostics={"r2": fit, "features": len(weights), "probability": float(outputs[0])},
+            diagnostics={"r2": fit, "features": len(weights), "probability": float(outputs[0]), "law": _OWN_LAW},
         )

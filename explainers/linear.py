@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.law import fitting_masks
 from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.numerics import additive, masks
 from slalom_bench.numerics.features import tied_features
@@ -56,19 +58,24 @@ class LinearDeletion:
     Args:
         tie: `position`, or `token` for one coefficient for all positions of a token id.
         largest: the most positions deleted at once.
+        law: a registered mask law to be fitted to in the place of its own, so that methods can be compared at one law.
 
     Reference:
         The additive counterpart of Leemann et al. 2025, Algorithm 2; absent from the paper's Fig. 6.
     """
 
-    def __init__(self, tie: str = "position", largest: int = 5) -> None:
+    def __init__(self, tie: str = "position", largest: int = 5, law: str = "") -> None:
         self.tie = tie
         self.largest = largest
+        self.law = law
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         """As many deletions as the budget allows, and one least squares fit."""
         require_budget("linear-deletion", budget, 2, "a slope and an intercept")
-        keep, shares = masks.small_deletions(len(sample), budget, rng, self.largest)
+        if self.law:
+            keep, shares = fitting_masks(self.law, registry.laws.build(self.law), sample, budget, rng)
+        else:
+            keep, shares = masks.small_deletions(len(sample), budget, rng, self.largest)
         outputs = classifier.masked_log_odds(sample, keep)
         feature = tied_features(sample, self.tie).of_position
         kept = keep.astype(np.float64)
@@ -84,5 +91,10 @@ class LinearDeletion:
             "attribution",
             classifier.target,
             surrogate=LinearSurrogate(scores, mean - float(centre @ weights)),
-            diagnostics={"mse": float(shares @ residuals**2), "rank": rank, "features": len(weights)},
+            diagnostics={
+                "mse": float(shares @ residuals**2),
+                "rank": rank,
+                "features": len(weights),
+                "law": self.law or f"0 to {self.largest} random deletions",
+            },
         )

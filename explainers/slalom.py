@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.law import fitting_masks
 from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics import masks
@@ -179,6 +181,7 @@ class SlalomEff:
         targets, order_variance = queries.means(classifier.log_odds(queries.sequences))
         fit = fit_slalom(queries.design, targets, weights=queries.weights)
         report = {**fit.diagnostics(), "mse": fit.mse + order_variance, "features": len(features)}
+        report["law"] = f"random sequences of {self.length} tokens"
         return slalom_explanation(surrogate_of_fit(fit, features), classifier, report)
 
 
@@ -191,27 +194,31 @@ class SlalomFidel:
 
     Args:
         tie: `token` (as published: positions of one token id share v and s) or `position`.
+        law: a registered mask law to be fitted to in the place of its own, so that methods can be compared at one law.
 
     Reference:
         Leemann et al. 2025, section 5.3 and Algorithm 2 (whose equation 77 minimises an algebraic residual instead).
     """
 
-    def __init__(self, tie: str = "token") -> None:
+    def __init__(self, tie: str = "token", law: str = "") -> None:
         self.tie = tie
+        self.law = law
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         """As many deletions as the budget allows, and one fit."""
         from slalom_bench.numerics.fits import fit_slalom
 
         require_budget("slalom-fidel", budget, 1, "each is one random deletion")
-        keep, weights = masks.small_deletions(len(sample), budget, rng)
+        if self.law:
+            keep, weights = fitting_masks(self.law, registry.laws.build(self.law), sample, budget, rng)
+        else:
+            keep, weights = masks.small_deletions(len(sample), budget, rng)
         features = tied_features(sample, self.tie)
         outputs = classifier.masked_log_odds(sample, keep)
         prior = _deletion_prior(keep, outputs - np.average(outputs, weights=weights))
         fit = fit_slalom(features.design(keep), outputs, weights=weights, prior_value=prior, prior_importance=1.0)
-        return slalom_explanation(
-            surrogate_of_fit(fit, features), classifier, {**fit.diagnostics(), "features": len(features)}
-        )
+        report = {**fit.diagnostics(), "features": len(features), "law": self.law or "0 to 5 random deletions"}
+        return slalom_explanation(surrogate_of_fit(fit, features), classifier, report)
 
 
 def _deletion_prior(keep: Bools, centred: Floats) -> float:
@@ -272,6 +279,7 @@ class SlalomExact:
         surrogate = SlalomSurrogate(value[features.of_position], importance[features.of_position])
         where = np.flatnonzero(outside[features.of_position])
         report = {"features": u, "outside": int(outside.sum()), "outside_positions": where.tolist()}
+        report["law"] = "single tokens and pairs"
         return slalom_explanation(surrogate, classifier, report)
 
 

@@ -26,7 +26,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.law import fitting_masks
 from slalom_bench.core.types import Bools, Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import slalom_explanation, surrogate_of_fit
@@ -54,33 +56,48 @@ class SlalomAnchor:
     Args:
         tie: `token` (positions of one token id share v and s) or `position`.
         largest: the most positions deleted at once.
+        law: a registered mask law to be fitted to in the place of its own, so that methods can be compared at one law.
+            Single deletions are then not asked for by themselves, nor reproduced exactly.
 
     Reference:
         This package's own; SLALOM is Leemann et al. 2025, equation 4.
     """
 
-    def __init__(self, tie: str = "token", largest: int = 10) -> None:
+    def __init__(self, tie: str = "token", largest: int = 10, law: str = "") -> None:
         self.tie = tie
         self.largest = largest
+        self.law = law
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         """The full input, the single deletions where they fit, random deletions for the rest; and the fits."""
         if self.largest < 1:
             raise InvalidInput(f"largest {self.largest}: at least one position must be deleted")
         require_budget("slalom-anchor", budget, 1, "the full input is one")
-        n, features = len(sample), tied_features(sample, self.tie)
-        largest = min(self.largest, n if classifier.empty_allowed else n - 1)
-        singles = largest >= 1 and budget >= 2 * (n + 1)
-        rows = [np.ones((1, n), np.bool_)] + [~np.eye(n, dtype=np.bool_)] * singles
-        least = min(2 if singles else 1, largest)
-        counts = rng.integers(least, largest + 1, size=budget - sum(map(len, rows)))
-        keep = np.vstack([*rows, masks.delete_counts(n, counts, rng)])
+        features = tied_features(sample, self.tie)
+        if self.law:
+            keep, _ = fitting_masks(self.law, registry.laws.build(self.law), sample, budget, rng)
+            singles, largest, law = False, int((~keep).sum(axis=1).max()), self.law
+        else:
+            keep, singles, largest, law = self._own_masks(len(sample), budget, classifier.empty_allowed, rng)
         outputs = classifier.masked_log_odds(sample, keep)
         largest_shift = largest if classifier.removal.closes_gaps else 0
         surrogate, fit = _fit_shifted(features, keep, outputs, largest_shift, singles=singles)
         report = {**fit.diagnostics(), "features": len(features), "anchor": list(fit.anchor or ()), "singles": singles}
+        report["law"] = law
         plain = SlalomSurrogate(surrogate.value, surrogate.importance, surrogate.anchor)
         return replace(slalom_explanation(plain, classifier, report), surrogate=surrogate)
+
+    def _own_masks(
+        self, n: int, budget: int, empty_allowed: bool, rng: np.random.Generator
+    ) -> tuple[Bools, bool, int, str]:
+        """Its masks (m x n), whether all single deletions are among them, the most removals, and all that in words."""
+        largest = min(self.largest, n if empty_allowed else n - 1)
+        singles = largest >= 1 and budget >= 2 * (n + 1)
+        rows = [np.ones((1, n), np.bool_)] + [~np.eye(n, dtype=np.bool_)] * singles
+        least = min(2 if singles else 1, largest)
+        counts = rng.integers(least, largest + 1, size=budget - sum(map(len, rows)))
+        law = f"{'all single and ' if singles else ''}{least} to {largest} random deletions"
+        return np.vstack([*rows, masks.delete_counts(n, counts, rng)]), singles, largest, law
 
 
 def _fit_anchored(design: Design, keep: Bools, outputs: Floats, effect: float, tol: float) -> SlalomFit:

@@ -9,73 +9,84 @@ import numpy as np
 
 from slalom_bench.core import undefined
 from slalom_bench.core.types import Bools, Explanation, Ints, Sample, Score
-from slalom_bench.errors import InvalidInput
+from slalom_bench.metrics._rankings import FRACTIONS, fraction_counts, rank, rank_towards_prediction
 from slalom_bench.registry import metric
 
 if TYPE_CHECKING:
     from slalom_bench.core.context import Context
     from slalom_bench.handle.classifier import Classifier
 
-FRACTIONS = (0.01, 0.05, 0.1, 0.2, 0.5)
 _PAPER_STEP, _PAPER_LIMIT = 5, 512
 
 
-class _PerturbationCurve:
-    """Area over the perturbation curve: probability of a class along a ranking, the top tokens kept or deleted.
-
-    bench (ERASER): the predicted class, mean over fractions of p(x) - p(what is kept).
-    paper: the true class, 1 - mean of p(what is kept) at 5, 10, 15, ... tokens.
-    """
+class _Curve:
+    """A curve along a ranking, at fixed fractions of the tokens: the top tokens kept or deleted."""
 
     deletes: bool
 
     def __init__(self, fractions: Sequence[float] = FRACTIONS) -> None:
         self.fractions = tuple(fractions)
 
+    def counts(self, n: int, empty_allowed: bool) -> Ints:
+        """How many top tokens each fraction means."""
+        return fraction_counts(self.fractions, n, empty_allowed)
+
+    def keep(self, ranks: Ints, counts: Ints) -> Bools:
+        """Keep-masks (counts x n) with so many of the top tokens alone, or deleted."""
+        return ranks >= counts[:, None] if self.deletes else ranks < counts[:, None]
+
+
+class _ProbabilityCurve(_Curve):
+    """Area over the perturbation curve: probability of a class along a ranking, the top tokens kept or deleted.
+
+    bench (ERASER): the predicted class, mean over fractions of p(x) - p(what is kept).
+    paper: the true class, 1 - mean of p(what is kept) at 5, 10, 15, ... tokens.
+    """
+
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
         """All masks of all scores in one call; a value for each score of the explanation."""
-        paper = context.protocol == "paper"
-        counts = paper_counts(len(sample)) if paper else self.counts(len(sample), classifier.empty_allowed)
-        if reason := undefined.too_few_points(len(sample), len(counts)):
+        n, paper = len(sample), context.protocol == "paper"
+        counts = paper_counts(n) if paper else self.counts(n, classifier.empty_allowed)
+        if reason := undefined.too_few_points(n, len(counts)):
             return undefined.everywhere(explanation.scores, reason)
         full = None if paper else classifier.probabilities([sample.ids])[0]
         towards = sample.label if full is None else int(full.argmax())
-        if reason := undefined.not_rankable(towards, explanation.target, len(classifier.class_names)):
-            return undefined.everywhere(explanation.scores, reason)
-        results: dict[str, float | str | None] = {
-            name: undefined.constant_scores(values) for name, values in explanation.scores.items()
-        }
-        ranked = [name for name, why in results.items() if why is None]
-        masks = []
-        for name in ranked:
-            # the paper negates unsigned scores with the label too: part of what it published
-            negate = towards != explanation.target and (paper or name not in explanation.unsigned)
-            ranks = undefined.descending_ranks(-explanation.scores[name] if negate else explanation.scores[name])
-            masks.append(self.keep(ranks, counts, paper))
-        if not ranked:
-            return undefined.as_score(results)
-        p = classifier.probabilities(classifier.mask(sample, np.concatenate(masks)))[:, towards]
-        start = 1.0 if full is None else float(full[towards])
-        results |= dict(zip(ranked, start - p.reshape(len(ranked), -1).mean(axis=1), strict=True))
-        return undefined.as_score(results)
-
-    def keep(self, ranks: Ints, counts: Ints, paper: bool) -> Bools:
-        """Keep-masks (counts x n). Where tokens are deleted, the paper's counts say how many stay."""
-        if not self.deletes:
-            return ranks < counts[:, None]
-        return ranks >= (len(ranks) - counts if paper else counts)[:, None]
-
-    def counts(self, n: int, empty_allowed: bool) -> Ints:
-        """How many top tokens each fraction means: one at least, and not all where the empty input is not allowed."""
-        if not self.fractions or min(self.fractions) <= 0 or max(self.fractions) > 1:
-            raise InvalidInput(f"fractions must lie in (0, 1]: {self.fractions}")
-        # 0.07 * 100 is a little over 7 in floating point, and means 7
-        counts = np.ceil(np.asarray(self.fractions) * n - 1e-9).astype(np.int64)
-        return np.clip(counts, 1, n if empty_allowed else max(1, n - 1))
+        # the paper negates unsigned scores with the label too: part of what it published
+        ranking = rank(explanation, towards, len(classifier.class_names), turn_unsigned=paper)
+        if not ranking.ranks:
+            return ranking.score()
+        # where tokens are deleted, the paper's counts say how many stay
+        taken = n - counts if paper and self.deletes else counts
+        masks = np.concatenate([self.keep(ranks, taken) for ranks in ranking.ranks.values()])
+        p = classifier.probabilities(classifier.mask(sample, masks))[:, ranking.towards]
+        start = 1.0 if full is None else float(full[ranking.towards])
+        return ranking.score(start - p.reshape(len(ranking.ranks), -1).mean(axis=1))
 
 
-@metric("insertion", version=1, order=20, needs={"queries"}, direction="lower", unit="probability", headline="@primary")
-class Insertion(_PerturbationCurve):
+class _LogOddsCurve(_Curve):
+    """The same curves in log-odds of the predicted class: mean over fractions of F(x) - F(what is kept)."""
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """Queries that the same curve in probability asks too: the handle answers them once for both."""
+        counts = self.counts(len(sample), classifier.empty_allowed)
+        ranking, full = rank_towards_prediction(classifier, sample, explanation, len(counts))
+        if not ranking.ranks:
+            return ranking.score()
+        kept = ranking.log_odds(classifier, sample, lambda ranks: self.keep(ranks, counts))
+        return ranking.score((full - kept).mean(axis=1))
+
+
+@metric(
+    "insertion",
+    version=1,
+    order=31,
+    needs={"queries"},
+    direction="lower",
+    unit="probability",
+    headline="@primary",
+    relevant=0.01,
+)
+class Insertion(_ProbabilityCurve):
     """Probability lost when only the top-ranked tokens are kept (sufficiency): lower is better.
 
     Mean over fractions q of p_c(x) - p_c(the top q of x alone), c the predicted class and tokens ranked by score
@@ -94,8 +105,17 @@ class Insertion(_PerturbationCurve):
     deletes = False
 
 
-@metric("deletion", version=1, order=30, needs={"queries"}, direction="higher", unit="probability", headline="@primary")
-class Deletion(_PerturbationCurve):
+@metric(
+    "deletion",
+    version=1,
+    order=30,
+    needs={"queries"},
+    direction="higher",
+    unit="probability",
+    headline="@primary",
+    relevant=0.01,
+)
+class Deletion(_ProbabilityCurve):
     """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better.
 
     Mean over fractions q of p_c(x) - p_c(x without its top q), c the predicted class and tokens ranked by score towards
@@ -110,6 +130,62 @@ class Deletion(_PerturbationCurve):
     """
 
     deletes = True
+
+
+@metric(
+    "deletion-log-odds",
+    version=1,
+    order=22,
+    needs={"queries"},
+    direction="higher",
+    unit="log-odds",
+    headline="@primary",
+    relevant=0.05,
+)
+class DeletionLogOdds(_LogOddsCurve):
+    """Log-odds lost when the top-ranked tokens are deleted: `deletion` on the scale that does not saturate.
+
+    Mean over fractions q of F_c(x) - F_c(x without its top q), F_c the log-odds of the predicted class c and tokens
+    ranked by score towards c, ties by position; one value for each score. Unsigned scores rank from the largest down.
+    The same in both protocols. Needs queries, the very ones of `deletion`. Undefined for texts of one token, for
+    constant scores, and where more than two classes are known and c is not the explained one.
+
+    Args:
+        fractions: of the content tokens, each rounded up to whole tokens.
+
+    Reference:
+        DeYoung et al. 2020, ERASER, ACL, section 4 (comprehensiveness, there in probability); in log-odds as in
+        Shrikumar et al. 2017, Learning Important Features Through Propagating Activation Differences, ICML.
+    """
+
+    deletes = True
+
+
+@metric(
+    "insertion-log-odds",
+    version=1,
+    order=23,
+    needs={"queries"},
+    direction="lower",
+    unit="log-odds",
+    headline="@primary",
+    relevant=0.05,
+)
+class InsertionLogOdds(_LogOddsCurve):
+    """Log-odds lost when only the top-ranked tokens are kept: `insertion` on the scale that does not saturate.
+
+    Mean over fractions q of F_c(x) - F_c(the top q of x alone), F_c the log-odds of the predicted class c: below zero
+    where the top tokens alone say c more clearly than the whole text. Otherwise as `deletion-log-odds`; its queries
+    are the very ones of `insertion`.
+
+    Args:
+        fractions: of the content tokens, each rounded up to whole tokens.
+
+    Reference:
+        DeYoung et al. 2020, ERASER, ACL, section 4 (sufficiency, there in probability).
+    """
+
+    deletes = False
 
 
 def paper_counts(n: int) -> Ints:

@@ -46,7 +46,14 @@ class _MarkDetection:
 
 
 @metric(
-    "human-attention-auroc", version=1, order=50, needs={"marks"}, direction="higher", unit="area", headline="@primary"
+    "human-attention-auroc",
+    version=1,
+    order=60,
+    needs={"marks"},
+    direction="higher",
+    unit="area",
+    headline="@primary",
+    relevant=0.02,
 )
 class HumanAttentionAuroc(_MarkDetection):
     """Area under the ROC curve of scores against human marks: 0.5 is chance.
@@ -61,7 +68,14 @@ class HumanAttentionAuroc(_MarkDetection):
 
 
 @metric(
-    "human-attention-auprc", version=1, order=60, needs={"marks"}, direction="higher", unit="area", headline="@primary"
+    "human-attention-auprc",
+    version=1,
+    order=61,
+    needs={"marks"},
+    direction="higher",
+    unit="area",
+    headline="@primary",
+    relevant=0.02,
 )
 class HumanAttentionAuprc(_MarkDetection):
     """Average precision of scores against human marks: the share of marked tokens is chance.

@@ -1,4 +1,4 @@
-"""Naive Bayes Spearman: do scores rank tokens as a bag-of-words model of the training texts does (Table 1a)?"""
+"""Naive Bayes: do scores, or their sizes, rank tokens as a bag-of-words model of the training texts does (Table 1a)?"""
 
 from __future__ import annotations
 
@@ -20,25 +20,8 @@ if TYPE_CHECKING:
 _ALPHA = {"bench": 40.0, "paper": 20.0}
 
 
-@metric(
-    "nb-spearman", version=1, order=40, needs={"train"}, direction="higher", unit="correlation", headline="@primary"
-)
-class NaiveBayesSpearman:
-    """Spearman correlation of scores with Naive Bayes weights over the distinct tokens that have a weight.
-
-    w(t) = log((n_1(t) + a) / (n_0(t) + a)) - log of the same ratio of class totals, n_c(t) the count of token t in the
-    training texts of class c, the explained class against the rest. Unsigned scores are compared with |w|. A repeated
-    token has the mean of its positions' scores. In the paper protocol the first position's score, a = 20, and weights
-    without class totals. Needs train. Undefined for fewer than two tokens with a weight, constant scores or weights,
-    and where the training texts have one class only.
-
-    Args:
-        documents: count tokens in the first so many training texts (None: all).
-        alpha: the smoothing a; unless given 40, in the paper protocol 20.
-
-    Reference:
-        Leemann et al. 2025, Table 1a and section 6.3.
-    """
+class _NaiveBayesCorrelation:
+    """Spearman correlation of the scores of distinct tokens with their Naive Bayes weights."""
 
     def __init__(self, documents: int | None = 5000, alpha: float | None = None) -> None:
         self.documents = documents
@@ -48,7 +31,7 @@ class NaiveBayesSpearman:
         """No query; a value for each score of the explanation."""
         paper = context.protocol == "paper"
         alpha = _ALPHA[context.protocol] if self.alpha is None else self.alpha
-        key = ("nb-spearman", classifier.identity(), context.task.source.content_hash, self.documents)
+        key = ("naive-bayes", classifier.identity(), context.task.source.content_hash, self.documents)
         ids, counts = context.once(key, lambda: class_counts(classifier, context, self.documents))
         target = explanation.target
         weights = context.once(
@@ -64,9 +47,80 @@ class NaiveBayesSpearman:
         for name, scores in explanation.scores.items():
             means = np.bincount(inverse, scores) / np.bincount(inverse)
             per_token = (scores[first] if paper else means)[known]
-            against = np.abs(w) if name in explanation.unsigned else w
-            results[name] = undefined.correlation(per_token, against) or spearman(per_token, against)
+            results[name] = self.compare(per_token, w, name, explanation)
         return undefined.as_score(results)
+
+    def compare(self, scores: Floats, weights: Floats, name: str, explanation: Explanation) -> float | str:
+        """The correlation over tokens of the score of this name, or why there is none."""
+        raise NotImplementedError
+
+
+@metric(
+    "nb-spearman",
+    version=2,
+    order=50,
+    needs={"train"},
+    direction="higher",
+    unit="correlation",
+    headline="@primary",
+    relevant=0.02,
+)
+class NaiveBayesSpearman(_NaiveBayesCorrelation):
+    """Spearman correlation of signed scores with Naive Bayes weights over the distinct tokens that have a weight.
+
+    w(t) = log((n_1(t) + a) / (n_0(t) + a)) - log of the same ratio of class totals, n_c(t) the count of token t in the
+    training texts of class c, the explained class against the rest. A repeated token has the mean of its positions'
+    scores. In the paper protocol the first position's score, a = 20, and weights without class totals. Equal numbers
+    share their mean rank. Needs train. Undefined for unsigned scores (`nb-strength` has them), for fewer than two
+    tokens with a weight, constant scores or weights, and where the training texts have one class only.
+
+    Args:
+        documents: count tokens in the first so many training texts (None: all).
+        alpha: the smoothing a; unless given 40, in the paper protocol 20.
+
+    Reference:
+        Leemann et al. 2025, Table 1a and section 6.3.
+    """
+
+    def compare(self, scores: Floats, weights: Floats, name: str, explanation: Explanation) -> float | str:
+        """Score against weight."""
+        return (
+            undefined.unsigned_scores(name, explanation)
+            or undefined.correlation(scores, weights)
+            or spearman(scores, weights)
+        )
+
+
+@metric(
+    "nb-strength",
+    version=1,
+    order=51,
+    needs={"train"},
+    direction="higher",
+    unit="correlation",
+    headline="@primary",
+    relevant=0.02,
+)
+class NaiveBayesStrength(_NaiveBayesCorrelation):
+    """Spearman correlation of the size of scores with the size of Naive Bayes weights, for every method alike.
+
+    |score| against |w| over the distinct tokens that have a weight: does a method find the tokens that tell the classes
+    apart, whichever class they speak for? A repeated token has the size of the mean of its positions' scores. Unsigned
+    scores are sizes already and stay as they are. Weights, protocols, arguments and the other undefined cases as for
+    `nb-spearman`. Needs train.
+
+    Args:
+        documents: count tokens in the first so many training texts (None: all).
+        alpha: the smoothing a; unless given 40, in the paper protocol 20.
+
+    Reference:
+        Leemann et al. 2025, Table 1a, whose column compares unsigned scores with signed weights.
+    """
+
+    def compare(self, scores: Floats, weights: Floats, name: str, explanation: Explanation) -> float | str:
+        """Size of the score against size of the weight."""
+        sizes, strengths = scores if name in explanation.unsigned else np.abs(scores), np.abs(weights)
+        return undefined.correlation(sizes, strengths) or spearman(sizes, strengths)
 
 
 def class_counts(classifier: Classifier, context: Context, documents: int | None) -> tuple[Ints, Floats]:
@@ -108,7 +162,9 @@ def naive_bayes_weights(counts: Floats, target: int, alpha: float, normalise: bo
     outside = counts.sum(axis=1) - inside
     if not inside.any() or not outside.any():
         return None
-    weights: Floats = np.log((inside + alpha) / (outside + alpha))
+    # the larger count over the smaller: swapped counts have weights of one size to the last bit, and tie in nb-strength
+    high, low = np.maximum(inside, outside) + alpha, np.minimum(inside, outside) + alpha
+    weights: Floats = np.copysign(np.log(high / low), inside - outside)
     if normalise:
         weights -= np.log((inside + alpha).sum() / (outside + alpha).sum())
     return weights

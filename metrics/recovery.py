@@ -31,6 +31,8 @@ _PARAMETERS = {"linear": ("weight",), "slalom": ("value", "importance")}
     direction="lower",
     unit="squared log-odds",
     headline="logit",
+    scale="log",
+    relevant=0.05,
 )
 class Recovery:
     """Mean squared error against the true log-odds of a synthetic task, in logit space and in parameter space.

@@ -1,43 +1,55 @@
-"""Strict fidelity: how well an explanation predicts the model's log-odds after random deletions (Fig. 6)."""
+"""Fidelity: how well an explanation predicts the model's log-odds when parts of the text are removed, law by law.
+
+`strict-fidelity` is the paper's measure (Fig. 6). The `fidelity-LAW` metrics are a profile: each tests the surrogate on
+masks of another law (`slalom_bench.laws`), and none on masks that the explainer has itself asked the model for.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slalom_bench import registry
 from slalom_bench.core import undefined
-from slalom_bench.core.types import Bools, Explanation, Sample, Score
+from slalom_bench.core.sequences import short_keys
+from slalom_bench.core.types import Bools, Explanation, Floats, Sample, Score
 from slalom_bench.errors import InvalidInput
-from slalom_bench.numerics.masks import delete_counts
 from slalom_bench.registry import metric
 
 if TYPE_CHECKING:
     from slalom_bench.core.context import Context
     from slalom_bench.handle.classifier import Classifier
+    from slalom_bench.interfaces import MaskLaw
 
 _MASKS = {"bench": 20, "paper": 100}
+"""Masks of each k of the paper's law."""
+_LEAST_LEFT = 10
+"""Masks, at least, that an explainer must not have asked for; of a law that has fewer for a text, all of them."""
 
 
 @metric(
     "strict-fidelity",
-    version=1,
+    version=2,
     order=10,
     needs={"queries", "surrogate"},
     direction="lower",
     unit="squared log-odds",
     headline="mean",
     curve="number of deletions",
+    scale="log",
+    relevant=0.05,
 )
 class StrictFidelity:
-    """Mean squared error of the predicted change of log-odds under k = 1..10 random deletions.
+    """Mean squared error of the predicted change of log-odds under k = 1..10 random deletions; the paper's law.
 
-    Mean over masks S of ((g(S) - g(full)) - (F(S) - F(full)))^2, g the surrogate; the same masks for every explainer.
-    Values: `k1`..`k10`, their `mean`, and `normalised`: the mean divided by the mean square of the observed change
-    (1 = no better than predicting no change). In the paper protocol the masks of one index are nested over k. Needs
-    queries and surrogate. Undefined without a surrogate; a text too short for one k has neither mean nor normalised;
-    normalised also where no deletion changes the output.
+    Mean over masks S of ((g(S) - g(full)) - (F(S) - F(full)))^2, g the surrogate; the same masks for every explainer,
+    those of one index nested over k. Kept for comparison with the paper: masks that an explainer has itself asked for
+    count too, so that k1 is a training error for whoever asks for all single deletions (`fidelity-few` leaves them
+    out). Values: `k1`..`k10`, their `mean`, and `normalised`: the mean over the mean square of the observed change (1 =
+    no better than predicting no change). Needs queries and surrogate. Undefined without a surrogate; a text too short
+    for one k has neither mean nor normalised; normalised also where no deletion changes the output.
 
     Args:
         masks: per k; unless given 20, in the paper protocol 100.
@@ -58,18 +70,15 @@ class StrictFidelity:
             raise InvalidInput(f"strict-fidelity: masks={count}, largest={self.largest}; both must be at least 1")
         results: dict[str, float | str | None]
         results = {f"k{k}": undefined.too_short(len(sample), k) for k in range(1, self.largest + 1)}
-        surrogate = explanation.surrogate
-        if surrogate is None:
+        if explanation.surrogate is None:
             return undefined.everywhere([*results, "mean", "normalised"], undefined.NO_SURROGATE)
         possible = [name for name, reason in results.items() if reason is None]
         if not possible:
             return undefined.everywhere([*results, "mean", "normalised"], undefined.TOO_SHORT)
-        keep = _shared_masks(context, sample, len(possible), count)
-        # the whole grid in one call: every explainer asks for the same set, which the handle computes once
-        answers = classifier.targeting(explanation.target).masked_log_odds(sample, keep)
-        predictions = surrogate.predict(keep)
-        observed = answers[1:] - answers[0]
-        errors = ((predictions[1:] - predictions[0] - observed) ** 2).reshape(len(possible), count)
+        law = registry.laws.get("paper").build({"largest": len(possible)})
+        keep = _shared_masks("strict-fidelity", law, sample, len(possible) * count, context)
+        observed, predicted = changes(classifier, sample, explanation, keep)
+        errors = ((predicted - observed) ** 2).reshape(len(possible), count)
         results |= dict(zip(possible, errors.mean(axis=1), strict=True))
         whole = len(possible) == self.largest
         results["mean"] = float(errors.mean()) if whole else undefined.TOO_SHORT
@@ -79,29 +88,145 @@ class StrictFidelity:
         return undefined.as_score(results)
 
 
-def _shared_masks(context: Context, sample: Sample, largest: int, count: int) -> Bools:
-    """The full input and a sample's masks: drawn once for all explainers, kept as bits."""
-    n = len(sample)
+class Fidelity:
+    """Error of the predicted change of log-odds under one mask law, on masks that the explainer has not asked for.
+
+    With F(full) - F(S) the observed and g(full) - g(S) the predicted change, g the surrogate: `raw` is the mean square
+    of their difference over the law's masks S, `normalised` is raw divided by the mean square of the observed change
+    (0: all predicted; 1: no better than predicting no change), and `excluded` is the share of the masks that were left
+    out because the explainer itself had asked the model for what they leave of the text. The masks are the same for
+    every explainer. Undefined without a surrogate; where the law has no masks for the text; where fewer than half of
+    the masks or fewer than 10 are left (of a law with fewer than 10 for a text, all must be); normalised also where no
+    mask changes the output. An explanation whose queries were not recorded has no mask excluded.
+
+    A subclass names its law; one registered by another package works as well.
+
+    Args:
+        masks: how many; a law that has fewer for a text gives all that it has.
+    """
+
+    law: str
+
+    def __init__(self, masks: int = 100) -> None:
+        self.masks = masks
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """All masks in one call, the same for every explainer of a sample; then what does not count is left out."""
+        if self.masks < 1:
+            raise InvalidInput(f"fidelity-{self.law}: masks={self.masks}; at least 1 is needed")
+        law: MaskLaw = registry.laws.build(self.law)
+        names = ("normalised", "raw", "excluded")
+        reason = undefined.no_surrogate(explanation) or law.undefined(sample)
+        if reason:
+            return undefined.everywhere(names, reason)
+        view = classifier.targeting(explanation.target)
+        effects = reference_effects(view, sample, context) if law.ranked else None
+        keep = _shared_masks(f"fidelity-{self.law}", law, sample, self.masks, context, effects)
+        observed, predicted = changes(view, sample, explanation, keep)
+        left = unasked(view, sample, explanation, keep)
+        results: dict[str, float | str] = {"excluded": 1 - float(left.mean())}
+        if left.sum() < max(min(_LEAST_LEFT, len(keep)), len(keep) / 2):
+            return undefined.as_score({"normalised": undefined.ASKED, "raw": undefined.ASKED, **results})
+        observed, predicted = observed[left], predicted[left]
+        results["raw"] = float(np.mean((predicted - observed) ** 2))
+        results["normalised"] = undefined.no_change(observed) or results["raw"] / float(np.mean(observed**2))
+        return undefined.as_score(results)
+
+
+_PROFILE: dict[str, Any] = {
+    "version": 1,
+    "needs": {"queries", "surrogate"},
+    "direction": "lower",
+    "unit": "share of the mean square change",
+    "headline": "normalised",
+    "scale": "log",
+    "relevant": 0.05,
+}
+
+
+@metric("fidelity-few", order=4, **_PROFILE)
+class FidelityFew(Fidelity):
+    """Error of the predicted change when 2 to 10 random tokens are removed; 1 = predicting no change."""
+
+    law = "few"
+
+
+@metric("fidelity-many", order=5, **_PROFILE)
+class FidelityMany(Fidelity):
+    """Error of the predicted change when 10 to 50 % of the tokens are removed; 1 = predicting no change."""
+
+    law = "many"
+
+
+@metric("fidelity-spans", order=6, **_PROFILE)
+class FidelitySpans(Fidelity):
+    """Error of the predicted change when a run of neighbouring tokens is removed; 1 = predicting no change."""
+
+    law = "spans"
+
+
+@metric("fidelity-sentences", order=7, **_PROFILE)
+class FidelitySentences(Fidelity):
+    """Error of the predicted change when one sentence is removed; 1 = predicting no change."""
+
+    law = "sentences"
+
+
+@metric("fidelity-top", order=8, **_PROFILE)
+class FidelityTop(Fidelity):
+    """Error of the predicted change when several of the most influential tokens go; 1 = predicting no change."""
+
+    law = "top"
+
+
+def changes(classifier: Classifier, sample: Sample, explanation: Explanation, keep: Bools) -> tuple[Floats, Floats]:
+    """F(S) - F(full) as the model says and as the surrogate predicts (m each), of keep-masks (m x n)."""
+    if explanation.surrogate is None:
+        raise InvalidInput("an explanation without a surrogate predicts nothing")
+    whole = np.vstack([np.ones((1, len(sample)), np.bool_), keep])
+    # all in one call: every explainer asks for the same set, which the handle computes once
+    answers = classifier.targeting(explanation.target).masked_log_odds(sample, whole)
+    predictions = explanation.surrogate.predict(whole)
+    return answers[1:] - answers[0], predictions[1:] - predictions[0]
+
+
+def unasked(classifier: Classifier, sample: Sample, explanation: Explanation, keep: Bools) -> Bools:
+    """Which keep-masks (m x n) leave a sequence that the explainer has not itself asked the model for (m)."""
+    if explanation.asked is None:
+        return np.ones(len(keep), np.bool_)
+    return ~np.isin(short_keys(classifier.mask(sample, keep)), explanation.asked)
+
+
+def reference_effects(classifier: Classifier, sample: Sample, context: Context) -> Floats:
+    """|F(full) - F(without i)| of each token (n): the model's own ranking, asked for once a sample for all methods."""
+
+    def ask() -> Floats:
+        """In a scope of its own, so that later answers do not depend on whether this was known already."""
+        n = len(sample)
+        with classifier.work():
+            answers = classifier.masked_log_odds(sample, np.vstack([np.ones((1, n), np.bool_), ~np.eye(n, dtype=bool)]))
+        return np.abs(answers[0] - answers[1:])
+
+    rule = classifier.removal
+    told = (type(rule).__qualname__, repr(sorted(vars(rule).items())), classifier.identity(), classifier.target)
+    return context.once(("reference-effects", *told, *_told(sample)), ask)
+
+
+def _told(sample: Sample) -> tuple[str, bytes]:
+    """What tells one sample from all others, another model's tokens of the same text included."""
+    return sample.id, sample.ids.tobytes()
+
+
+def _shared_masks(
+    name: str, law: MaskLaw, sample: Sample, count: int, context: Context, effects: Floats | None = None
+) -> Bools:
+    """A sample's masks (m x n) for the metric of that name: drawn once for all explainers, kept as bits."""
 
     def draw() -> NDArray[np.uint8]:
-        """The masks of the protocol, packed."""
-        masks = nested_masks if context.protocol == "paper" else independent_masks
-        return np.packbits(masks(n, largest, count, context.rng("strict-fidelity", sample.id)), axis=1)
+        """Masks of the law, packed."""
+        return np.packbits(law.draw(sample, count, context.rng(name, sample.id), effects), axis=1)
 
-    bits = context.once(("strict-fidelity", context.protocol, context.seed, sample.id, n, largest, count), draw)
-    return np.vstack([np.ones((1, n), np.bool_), np.unpackbits(bits, axis=1, count=n).view(np.bool_)])
-
-
-def independent_masks(n: int, largest: int, count: int, rng: np.random.Generator) -> Bools:
-    """`count` keep-masks for each k = 1..largest in turn, all drawn independently.
-
-    >>> (~independent_masks(9, 2, 3, np.random.default_rng(0))).sum(axis=1).tolist()
-    [1, 1, 1, 2, 2, 2]
-    """
-    return delete_counts(n, np.repeat(np.arange(1, largest + 1), count), rng)
-
-
-def nested_masks(n: int, largest: int, count: int, rng: np.random.Generator) -> Bools:
-    """The paper's masks: the i-th mask of every k deletes the first k entries of the i-th permutation."""
-    ranks = rng.random((count, n)).argsort(axis=1).argsort(axis=1)
-    return np.concatenate([ranks >= k for k in range(1, largest + 1)])
+    ranking = b"" if effects is None else effects.tobytes()
+    told = (repr(sorted(vars(law).items())), count, context.seed, ranking)
+    bits = context.once((name, *told, *_told(sample)), draw)
+    return np.unpackbits(bits, axis=1, count=len(sample)).view(np.bool_)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench.core.types import Example, Explanation, Sample, Score
 from slalom_bench.core.version import VERSION as __version__
-from slalom_bench.registry import explainer, metric, model, removal, surrogate, task
+from slalom_bench.registry import explainer, law, metric, model, removal, surrogate, task
 from slalom_bench.surrogates.linear import LinearSurrogate
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 
@@ -33,6 +33,7 @@ __all__ = [
     "check",
     "explain",
     "explainer",
+    "law",
     "metric",
     "model",
     "removal",

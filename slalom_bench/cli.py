@@ -17,10 +17,13 @@ from slalom_bench.commands.export import export_command
 from slalom_bench.commands.leaderboard import leaderboard_command
 from slalom_bench.commands.list import list_command
 from slalom_bench.commands.new import new_command
+from slalom_bench.commands.power import power_command
 from slalom_bench.commands.profile import profile_command
+from slalom_bench.commands.removals import removals_command
 from slalom_bench.commands.report import report_command
 from slalom_bench.commands.run import run_command
 from slalom_bench.commands.score import score_command
+from slalom_bench.commands.simulate import simulate_command
 from slalom_bench.commands.submit import submit_command
 from slalom_bench.commands.train import train_command
 from slalom_bench.commands.verify import verify_command
@@ -51,7 +54,10 @@ COMMANDS = (
     verify_command,
     leaderboard_command,
     compare_command,
+    removals_command,
     export_command,
+    power_command,
+    simulate_command,
 )
 for function in COMMANDS:
     app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)

@@ -1,8 +1,8 @@
 """What a plug-in must look like: one Protocol for each kind of thing that can be registered.
 
 The registry refuses a class that does not fit its Protocol and names the missing part, so the docstrings below are the
-reference for contributors. `Surrogate`, `Removal` and `Backend` are defined where the engine uses them and can be
-imported from here.
+reference for contributors. `Surrogate`, `Removal`, `MaskLaw` and `Backend` are defined where the engine uses them and
+can be imported from here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from slalom_bench.core.context import Context
+from slalom_bench.core.law import MaskLaw
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.removal import Removal
 from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Example, Explanation, Sample, Score, TaskData
-from slalom_bench.handle.backend import AttentionBackend, Backend, GradientBackend, MeteredBackend
+from slalom_bench.handle.backend import AttentionBackend, Backend, GradientBackend, MeteredBackend, RandomisableBackend
 from slalom_bench.handle.classifier import Classifier
 
 __all__ = [
@@ -27,10 +28,12 @@ __all__ = [
     "Explainer",
     "GeneratedTask",
     "GradientBackend",
+    "MaskLaw",
     "MeteredBackend",
     "Metric",
     "Model",
     "OutlinedModel",
+    "RandomisableBackend",
     "Removal",
     "Surrogate",
     "Task",

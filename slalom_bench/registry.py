@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from slalom_bench.core.references import Ref
 from slalom_bench.errors import InvalidInput, NameCollision, UnknownName
-from slalom_bench.interfaces import Explainer, Metric, Model, Removal, Surrogate, Task
+from slalom_bench.interfaces import Explainer, MaskLaw, Metric, Model, Removal, Surrogate, Task
 
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 T = TypeVar("T")
@@ -138,6 +138,12 @@ class MetricEntry(Entry[Metric]):
     """Where its column stands: low numbers first, then by name."""
     curve: str = ""
     """What its values k1, k2, ... are drawn against (`number of deletions`); empty where it has no such values."""
+    default: bool = True
+    """Whether a run that names no metrics computes it; an expensive one is computed only where it is asked for."""
+    scale: Literal["linear", "log"] = "linear"
+    """The scale on which methods are compared; `log` for skewed errors, of which none is negative."""
+    relevant: float | None = None
+    """The smallest difference that matters: in its unit, on the log scale as a share; None where nobody said."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,9 +172,16 @@ class SurrogateEntry(Entry[Surrogate]):
 
 @dataclass(frozen=True, kw_only=True)
 class RemovalEntry(Entry[Removal]):
-    """A registered removal rule."""
+    """A registered removal rule; `needs` are out of what a model gives."""
 
     kind = "removal"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LawEntry(Entry[MaskLaw]):
+    """A registered mask law."""
+
+    kind = "law"
 
 
 E = TypeVar("E", bound=Entry[Any])
@@ -344,8 +357,9 @@ metrics = Registry(MetricEntry, Metric)
 suites = Registry(SuiteEntry)
 surrogates = Registry(SurrogateEntry, Surrogate)
 removals = Registry(RemovalEntry, Removal)
+laws = Registry(LawEntry, MaskLaw)
 KINDS: dict[str, Registry[Any]] = {
-    registry.kind: registry for registry in (tasks, models, explainers, metrics, suites, surrogates, removals)
+    registry.kind: registry for registry in (tasks, models, explainers, metrics, suites, surrogates, removals, laws)
 }
 
 
@@ -441,7 +455,10 @@ def metric(
     level: Literal["explainer", "model"] = "explainer",
     order: int = 100,
     curve: str = "",
+    scale: Literal["linear", "log"] = "linear",
+    relevant: float | None = None,
     argument: str | None = None,
+    default: bool = True,
 ) -> Callable[[C], C]:
     """Register a metric (see `slalom_bench.interfaces.Metric`). It applies to every task that gives what it needs.
 
@@ -455,10 +472,17 @@ def metric(
         level: `model` where it says something of the model, whatever the explainer.
         order: where its column stands in tables, low numbers first.
         curve: what its values named k1, k2, ... are drawn against, if it has such values.
+        scale: `log` where methods are compared by geometric means, as for skewed errors; none may be negative then.
+        relevant: the smallest difference that matters, in its unit; on the log scale as a share (0.05: 5 %).
         argument: the parameter that `name:argument` fills, if the metric takes one.
+        default: whether a run that names no metrics computes it.
     """
     if direction not in ("higher", "lower"):
         raise InvalidInput(f"metric {name}: direction must be higher or lower, not {direction!r}")
+    if scale not in ("linear", "log"):
+        raise InvalidInput(f"metric {name}: scale must be linear or log, not {scale!r}")
+    if relevant is not None and not relevant > 0:
+        raise InvalidInput(f"metric {name}: a relevant difference is above zero, not {relevant!r}")
     return metrics.register(
         name,
         version=version,
@@ -469,7 +493,10 @@ def metric(
         level=level,
         order=order,
         curve=curve,
+        scale=scale,
+        relevant=relevant,
         argument=argument,
+        default=default,
     )
 
 
@@ -478,12 +505,24 @@ def surrogate(kind: str, *, version: int) -> Callable[[C], C]:
     return surrogates.register(kind, version=version)
 
 
-def removal(name: str, *, version: int, argument: str | None = None) -> Callable[[C], C]:
+def removal(name: str, *, version: int, needs: Iterable[str] = (), argument: str | None = None) -> Callable[[C], C]:
     """Register a removal rule (see `slalom_bench.interfaces.Removal`).
 
     Args:
         name: what `--removal` calls it.
         version: goes up when the same masks would leave other sequences.
+        needs: what only some models give and the rule cannot do without (positions); a plan skips the others.
         argument: the parameter that `name:argument` fills, if the rule takes one.
     """
-    return removals.register(name, version=version, argument=argument)
+    return removals.register(name, version=version, needs=needs, argument=argument)
+
+
+def law(name: str, *, version: int, argument: str | None = None) -> Callable[[C], C]:
+    """Register a mask law (see `slalom_bench.interfaces.MaskLaw`).
+
+    Args:
+        name: what `law=...` of a regression calls it.
+        version: goes up when the same seed would draw other masks; so does then that of what draws from it.
+        argument: the parameter that `name:argument` fills, if the law takes one.
+    """
+    return laws.register(name, version=version, argument=argument)

@@ -24,7 +24,8 @@ from torch import nn
 
 from slalom_bench.backends.architectures import architecture_of, with_relevance
 from slalom_bench.backends.architectures.base import RelevanceMaps, identity_rule
-from slalom_bench.backends.torch_backend import HFBackend, twin, two_columns
+from slalom_bench.backends.modules import twin
+from slalom_bench.backends.torch_backend import HFBackend, two_columns
 from slalom_bench.errors import Unsupported
 from slalom_bench.handle.backend import Backend
 

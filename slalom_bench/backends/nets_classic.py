@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from slalom_bench.backends.torch_backend import DifferentiableBackend, TorchBackend
+from slalom_bench.core.removal import HIDDEN
+from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.types import Ints
 from slalom_bench.errors import InvalidInput
 
@@ -165,10 +167,10 @@ class AttentionNet(nn.Module):
 
 
 class AttentionNetBackend(DifferentiableBackend):
-    """The attention classifier, read at [CLS]. Hidden positions are empty ones: they hold [UNK] and are attended to."""
+    """The attention classifier, read at [CLS]. Hidden and empty positions are one: they hold [UNK], attended to."""
 
     module: AttentionNet
-    capabilities = frozenset({"queries", "gradients", "attentions"})
+    capabilities = frozenset({"queries", "gradients", "attentions", "positions"})
 
     def settings(self) -> str:
         """The kind and T_max."""
@@ -180,7 +182,8 @@ class AttentionNetBackend(DifferentiableBackend):
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
         """Logits (batch x classes), `ROWS` sequences at a time."""
-        parts = [sequences[i : i + ROWS] for i in range(0, len(sequences), ROWS)]
+        laid = Ragged.of(sequences).spread(HIDDEN)
+        parts = [laid[i : i + ROWS] for i in range(0, len(laid), ROWS)]
         return np.concatenate([super(AttentionNetBackend, self).logits(part) for part in parts])
 
     def word_embeddings(self) -> nn.Module:
@@ -278,9 +281,14 @@ class SlotNet(nn.Module):
 
 
 class SlotBackend(DifferentiableBackend):
-    """The fully connected model: gradients with respect to its fixed embeddings, no attention."""
+    """The fully connected model: gradients with respect to its fixed embeddings, no attention. Empty slots are zero."""
 
     module: SlotNet
+    capabilities = frozenset({"queries", "gradients", "positions"})
+
+    def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
+        """Logits (batch x classes) of whole sequences."""
+        return super().logits(Ragged.of(sequences).spread(HIDDEN))
 
     def forward(self, module: nn.Module, mask: torch.Tensor | None, **inputs: torch.Tensor) -> torch.Tensor:
         """From ids or word embeddings: see `TorchBackend.forward`."""

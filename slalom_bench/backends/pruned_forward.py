@@ -63,7 +63,7 @@ class PrunedForward:
     def logits(self, sequences: Sequence[Ints]) -> Tensor:
         """Logits of whole sequences, chunk after chunk from one table of (token, position) pairs."""
         laid = Ragged.of(sequences)
-        ids, span = laid.ids, int(laid.lengths.max())
+        ids, span = laid.ids, int(laid.spans.max())
         hidden = ids == HIDDEN
         positions = laid.positions()
         pairs, rows = np.unique(np.where(hidden, self.pad_id, ids) * span + positions, return_inverse=True)

@@ -8,7 +8,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from slalom_bench.backends.architectures import architecture_of
+from slalom_bench.backends.modules import cascade, twin
 from slalom_bench.backends.pruned_forward import VERSION, PrunedForward, pruned_forward
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged
@@ -60,12 +61,6 @@ def weights_hash(module: nn.Module, *more: str) -> str:
     return sha.hexdigest()
 
 
-def twin(module: nn.Module) -> nn.Module:
-    """A structural copy that shares every parameter and buffer: free to be rewired, the original never changes."""
-    shared = {id(t): t for t in (*module.parameters(), *module.buffers())}
-    return copy.deepcopy(module, shared)
-
-
 @contextmanager
 def memory_errors() -> Iterator[None]:
     """Turn every device's way of saying out-of-memory into one exception."""
@@ -82,14 +77,19 @@ def memory_errors() -> Iterator[None]:
 def pad_batch(sequences: Sequence[Ints], pad_id: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Right-padded ids and attention mask; hidden positions become padding where they stand."""
     laid = Ragged.of(sequences)
-    shape = len(laid), int(laid.lengths.max())
-    if laid.lengths.min() == shape[1]:
-        ids = laid.ids.reshape(shape)
-    else:
-        ids = np.full(shape, HIDDEN, np.int64)
-        ids[np.arange(shape[1]) < laid.lengths[:, None]] = laid.ids
+    ids = _rectangle(laid.ids, laid.lengths, HIDDEN)
     attended = ids != HIDDEN
     return np.where(attended, ids, pad_id), attended.astype(np.int64)
+
+
+def _rectangle(values: Ints, lengths: Ints, fill: int) -> NDArray[np.int64]:
+    """Values that lie end to end as rows, filled up on the right."""
+    shape = len(lengths), int(lengths.max())
+    if lengths.min() == shape[1]:
+        return values.reshape(shape)
+    rows = np.full(shape, fill, np.int64)
+    rows[np.arange(shape[1]) < lengths[:, None]] = values
+    return rows
 
 
 class TorchBackend(ABC):
@@ -127,6 +127,7 @@ class TorchBackend(ABC):
         self.device = str(parameter.device)
         self.dtype = str(parameter.dtype).removeprefix("torch.")
         self.token_budget = TOKEN_BUDGETS.get(parameter.device.type, TOKEN_BUDGETS["cpu"])
+        self._cascade: tuple[int, list[nn.Module]] | None = None
 
     def settings(self) -> str:
         """What shapes the answers beside weights and tokenizer, as a string for the identity."""
@@ -144,16 +145,39 @@ class TorchBackend(ABC):
         Args:
             module: what to call.
             mask: attention mask (batch x length), 0 where a position is padding or hidden; None for none of these.
-            inputs: `input_ids` (batch x length) or, of a model with embeddings, `inputs_embeds` (x width).
+            inputs: `input_ids` (batch x length) or, of a model with embeddings, `inputs_embeds` (x width); and what
+                `more_inputs` gives.
         """
+
+    def more_inputs(self, laid: Ragged) -> dict[str, NDArray[np.int64]]:
+        """What `forward` is given beside mask and ids: nothing."""
+        return {}
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
         """Logits (batch x classes) of whole sequences, padded to the longest."""
-        ids, mask = pad_batch(sequences, self.tokens.pad_id)
+        laid = Ragged.of(sequences)
+        ids, mask = pad_batch(laid, self.tokens.pad_id)
+        more = self.more_inputs(laid)
         with torch.inference_mode(), memory_errors():
-            attended = None if mask.all() else torch.from_numpy(mask).to(self._device)
-            out = self.forward(self.module, attended, input_ids=torch.from_numpy(ids).to(self._device))
+            # without a mask transformers takes a gap in the position ids for the border of two packed sequences
+            attended = None if mask.all() and not more else torch.from_numpy(mask).to(self._device)
+            arrays = {"input_ids": ids, **more}
+            inputs = {name: torch.from_numpy(array).to(self._device) for name, array in arrays.items()}
+            out = self.forward(self.module, attended, **inputs)
             return two_columns(out.float()).cpu().numpy()
+
+    def with_module(self, module: nn.Module) -> Self:
+        """The same backend over another module of the same shape."""
+        made = copy.copy(self)
+        made.module = module
+        made._cascade = None
+        return made
+
+    def cascade(self, seed: int) -> Sequence[Self]:
+        """Copies with parameters drawn anew from the top down (`modules.cascade`), drawn once."""
+        if self._cascade is None or self._cascade[0] != seed:
+            self._cascade = seed, list(cascade(self.module, seed))
+        return [self.with_module(module) for module in self._cascade[1]]
 
 
 class DifferentiableBackend(TorchBackend):
@@ -208,13 +232,23 @@ class HFBackend(DifferentiableBackend):
         limit = architecture.max_length(config)
         super().__init__(module, tokens, name=name, class_names=class_names, max_length=limit)
         self.capabilities = architecture.capabilities(config)
+        self.first_position = architecture.first_position(config)
         self.reads_last = architecture.reads_last(module)
+        self._choose_pass(pruned)
+        if self.pruned is not None:
+            self.token_budget = max(self.token_budget, SHARED)
+
+    def _choose_pass(self, pruned: bool) -> None:
         self._eager: nn.Module | None = None
         self.pruned = self._probed() if pruned else None
         """The pruned pass, if this model has one."""
-        if self.pruned is not None:
-            self.pads = False
-            self.token_budget = max(self.token_budget, SHARED)
+        self.pads = self.pruned is None
+
+    def with_module(self, module: nn.Module) -> Self:
+        """The same backend over another module, by the pruned pass where this one has it and the module allows it."""
+        made = super().with_module(module)
+        made._choose_pass(self.pruned is not None)
+        return made
 
     def settings(self) -> str:
         """The configuration, but for what varies from file to file, and which forward pass answers."""
@@ -236,6 +270,12 @@ class HFBackend(DifferentiableBackend):
         places = torch.arange(mask.shape[1], device=mask.device)
         last = (places * mask).argmax(dim=1)
         return model.score(hidden[torch.arange(len(hidden), device=hidden.device), last])
+
+    def more_inputs(self, laid: Ragged) -> dict[str, NDArray[np.int64]]:
+        """Position ids, where tokens say their positions or some are hidden: RoBERTa would not count padding."""
+        if self.first_position is None or (laid.places is None and (laid.ids != HIDDEN).all()):
+            return {}
+        return {"position_ids": _rectangle(laid.positions() + self.first_position, laid.lengths, self.first_position)}
 
     def _probed(self) -> PrunedForward | None:
         """The pruned pass, if there is one and it answers a probe as the model does: changed modules may not."""

@@ -22,7 +22,7 @@ def explain_command(
     seed: Annotated[int, typer.Option(min=0, help="As in a run.")] = 0,
     target: Annotated[str | None, typer.Option(help="The class to explain, by name or number.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Read only so many content tokens.")] = None,
-    removal: Annotated[str, typer.Option(help="delete, mask or pad.")] = "delete",
+    removal: Annotated[str, typer.Option(help="delete, gap, mask or pad.")] = "delete",
     top: Annotated[int, typer.Option(min=0, help="How many tokens the table shows.")] = 10,
     plot: Annotated[Path | None, typer.Option(help="Write a figure: .svg, .png or .pdf.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write a page that compares the explainers.")] = None,

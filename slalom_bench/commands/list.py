@@ -11,7 +11,7 @@ import typer
 
 def list_command(
     kind: Annotated[
-        str | None, typer.Argument(help="tasks, models, explainers, metrics, removals or suites; else all.")
+        str | None, typer.Argument(help="tasks, models, explainers, metrics, removals, laws or suites; else all.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every registered thing with version and needs.")] = False,
     data_dir: Annotated[Path | None, typer.Option(help="Where data may lie; else SLALOM_BENCH_DATA.")] = None,
@@ -64,6 +64,7 @@ COLUMNS = {
     "metrics": ("direction", "unit", "needs"),
     "suites": ("tasks", "models", "scales"),
     "removals": (),
+    "laws": (),
 }
 
 

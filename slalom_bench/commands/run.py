@@ -32,7 +32,7 @@ def run_command(
     protocol: Annotated[Literal["bench", "paper"] | None, typer.Option(help="Fair, or as published.")] = None,
     scale: Annotated[str | None, typer.Option(help="A scale that the suite defines, e.g. paper.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
-    removal: Annotated[str | None, typer.Option(help="How a token is removed: delete, mask, pad, ...")] = None,
+    removal: Annotated[str | None, typer.Option(help="How a token is removed: delete, gap, mask, pad, ...")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32 unless a large model must be smaller.")] = "float32",
     device_map: Annotated[str | None, typer.Option(help="Spread a large model: auto, or as accelerate has it.")] = None,

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from slalom_bench.core.seeds import generator
-from slalom_bench.core.types import TaskData
+from slalom_bench.core.types import Explanation, Sample, TaskData
 
 T = TypeVar("T")
 
@@ -23,12 +23,15 @@ class Context:
         protocol: `bench` or `paper`.
         seed: the seed of the cell.
         memo: results of `once`, shared by the cells of a run.
+        explain: explains a sample again, `explain(classifier, sample)`: the same explainer, budget and seed on another
+            handle, whose target is explained. None where explanations were computed elsewhere.
     """
 
     task: TaskData
     protocol: str = "bench"
     seed: int = 0
     memo: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    explain: Callable[[Any, Sample], Explanation] | None = None
 
     def rng(self, *names: str) -> np.random.Generator:
         """A generator that is the same for every explainer: masks and grids are shared."""

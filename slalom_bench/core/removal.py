@@ -20,7 +20,8 @@ class Removal(Protocol):
     """A removal rule: one file, registered with `slalom_bench.removal`.
 
     It works on ids, never on decoded text, and gives the same sequences for the same arguments: what is random must be
-    drawn from a generator seeded by the ids.
+    drawn from a generator seeded by the ids. What it needs of a model beside queries is declared with `needs` where it
+    is registered.
     """
 
     closes_gaps: bool
@@ -35,7 +36,8 @@ class Removal(Protocol):
             tokens: the model's tokenizer, for its mask and padding ids.
 
         Returns:
-            m id sequences; `HIDDEN` stands for a position without attention.
+            m id sequences; `HIDDEN` stands for a position without attention. They may say their positions
+            (`Ragged.places`), which needs a model with `positions`.
         """
         ...
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slalom_bench.core.types import Ints
+from slalom_bench.core.types import Asked, Ints
 
 Keys = NDArray[np.uint64]
 """A row of two numbers for each sequence."""
+
+
+class Places(NamedTuple):
+    """Positions that sequences say themselves: ids may stand further back than their number in the sequence."""
+
+    of_ids: Ints
+    """Of every id, sequence after sequence; rising inside a sequence."""
+    spans: Ints
+    """Of each sequence: the position of whatever comes behind it."""
 
 
 class Ragged(Sequence[Ints]):
@@ -21,16 +30,18 @@ class Ragged(Sequence[Ints]):
     Args:
         ids: all ids, sequence after sequence.
         lengths: of each sequence.
+        places: the positions of the ids; None for 0, 1, 2, ... in every sequence.
 
     >>> [row.tolist() for row in Ragged.of([np.array([5, 6]), np.array([7])])]
     [[5, 6], [7]]
     """
 
-    __slots__ = ("ends", "ids", "lengths")
+    __slots__ = ("ends", "ids", "lengths", "places")
 
-    def __init__(self, ids: Ints, lengths: Ints) -> None:
+    def __init__(self, ids: Ints, lengths: Ints, places: Places | None = None) -> None:
         self.ids = ids
         self.lengths = lengths
+        self.places = places
         self.ends: Ints = lengths.cumsum()
 
     @classmethod
@@ -69,24 +80,54 @@ class Ragged(Sequence[Ints]):
         start, stop, step = which.indices(len(self))
         if step != 1 or start >= stop:
             return self.pick(which)
-        return Ragged(self.ids[self.ends[start] - self.lengths[start] : self.ends[stop - 1]], self.lengths[start:stop])
+        part = slice(self.ends[start] - self.lengths[start], self.ends[stop - 1])
+        places = self.places
+        if places is not None:
+            places = Places(places.of_ids[part], places.spans[start:stop])
+        return Ragged(self.ids[part], self.lengths[start:stop], places)
 
     def pick(self, rows: Ints | slice, prefix: Sequence[int] = (), suffix: Sequence[int] = ()) -> Ragged:
-        """The sequences of these rows, each between a prefix and a suffix."""
+        """The sequences of these rows, each between a prefix and a suffix, which stands behind its span."""
         lengths = self.lengths[rows] + (len(prefix) + len(suffix))
         ends = lengths.cumsum()
         starts = ends - lengths
         index = np.arange(lengths.sum())
         index += np.repeat(self.starts[rows] - starts - len(prefix), lengths)
-        ids = self.ids.take(index, mode="clip") if len(self.ids) else np.empty(len(index), np.int64)
+        ids = _taken(self.ids, index)
         for i, token in enumerate(prefix):
             ids[starts + i] = token
         for i, token in enumerate(reversed(suffix), start=1):
             ids[ends - i] = token
-        return Ragged(ids, lengths)
+        if self.places is None:
+            return Ragged(ids, lengths)
+        of_ids = _taken(self.places.of_ids, index) + len(prefix)
+        spans = self.places.spans[rows] + (len(prefix) + len(suffix))
+        for i in range(len(prefix)):
+            of_ids[starts + i] = i
+        for i in range(1, len(suffix) + 1):
+            of_ids[ends - i] = spans - i
+        return Ragged(ids, lengths, Places(of_ids, spans))
 
     def positions(self) -> Ints:
-        """Where each id stands in its sequence."""
+        """The position of each id: where it says it stands, or its number in the sequence."""
+        return self._numbers() if self.places is None else self.places.of_ids
+
+    @property
+    def spans(self) -> Ints:
+        """How many positions each sequence spans: its length, or more where it leaves some empty."""
+        return self.lengths if self.places is None else self.places.spans
+
+    def spread(self, empty: int) -> Ragged:
+        """The same with an id at every position that its sequences leave empty, so that all stand at 0, 1, 2, ..."""
+        if self.places is None:
+            return self
+        starts = self.places.spans.cumsum() - self.places.spans
+        ids = np.full(self.places.spans.sum(), empty, np.int64)
+        ids[np.repeat(starts, self.lengths) + self.places.of_ids] = self.ids
+        return Ragged(ids, self.places.spans)
+
+    def _numbers(self) -> Ints:
+        """Of each id in its sequence."""
         positions = np.arange(len(self.ids))
         positions -= np.repeat(self.starts, self.lengths)
         return positions
@@ -94,24 +135,45 @@ class Ragged(Sequence[Ints]):
     def keys(self) -> Keys:
         """Two multilinear hashes modulo 2^64 of each sequence and its length, the same in every process.
 
+        Ids that do not stand at 0, 1, 2, ... make another query: by how much they, and the end, stand further back is
+        hashed too. Where that is nothing the key is that of the sequence without explicit positions.
+
         Over the draw of the multipliers, two sequences of ids below 2^18 share a key with a probability below 2^-93:
         among 4 million, any two do with one below 2^-50.
         """
-        filled, positions, ids = np.flatnonzero(self.lengths), self.positions(), self.ids.view(np.uint64)
-        lanes = _multipliers(int(self.lengths.max(initial=0)).bit_length())
-        keys = np.multiply.outer(self.lengths.view(np.uint64), lanes[:, 0])
+        numbers = self._numbers()
+        keys = self._hashed(self.ids, self.lengths, numbers, 2024)
+        if self.places is not None:
+            keys += self._hashed(self.places.of_ids - numbers, self.places.spans - self.lengths, numbers, 2025)
+        return keys
+
+    def _hashed(self, values: Ints, ends: Ints, numbers: Ints, seed: int) -> Keys:
+        """Multilinear hashes of one value for each id and one for each sequence."""
+        filled, factors = np.flatnonzero(self.lengths), values.view(np.uint64)
+        lanes = _multipliers(int(self.lengths.max(initial=0)).bit_length(), seed)
+        keys = np.multiply.outer(ends.view(np.uint64), lanes[:, 0])
         if len(filled):
             for key, lane in zip(keys.T, lanes[:, 1:], strict=True):
-                products = lane.take(positions)
-                products *= ids
+                products = lane.take(numbers)
+                products *= factors
                 key[filled] += np.add.reduceat(products, self.starts[filled])
         return keys
 
 
+def _taken(values: Ints, index: Ints) -> Ints:
+    """A new array of these; what the index has beyond them is for the caller to fill."""
+    return values.take(index, mode="clip") if len(values) else np.empty(len(index), np.int64)
+
+
+def short_keys(sequences: Ragged) -> Asked:
+    """64 bits of the key of each sequence: enough to tell the thousands apart that one explanation asks for."""
+    return np.ascontiguousarray(sequences.keys()[:, 0])
+
+
 @cache
-def _multipliers(bits: int) -> Keys:
+def _multipliers(bits: int, seed: int) -> Keys:
     """For each of two hashes random multipliers of the length and of the first 2^bits positions."""
-    drawn: Keys = np.random.PCG64(2024).random_raw(2 * (2**bits + 1))
+    drawn: Keys = np.random.PCG64(seed).random_raw(2 * (2**bits + 1))
     return np.ascontiguousarray(drawn.reshape(-1, 2).T)
 
 

@@ -15,6 +15,8 @@ from slalom_bench.errors import InvalidInput
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Asked = NDArray[np.uint64]
+"""Which content sequences were asked for: 64 bits of the key of each, sorted."""
 
 
 @dataclass(frozen=True)
@@ -97,23 +99,30 @@ class Sample:
 
 @dataclass
 class Cost:
-    """What a piece of work cost, as counted by the classifier handle. Seconds are inside the model."""
+    """What a piece of work costs as if it ran alone, as counted by the classifier handle.
+
+    Answers that other work had already computed are charged what they cost then, so that no count depends on what ran
+    before. What was really computed is `forwards - shared` sequences in `model_seconds - saved_seconds`.
+    """
 
     queries: int = 0
     """Sequences asked for: what a budget limits."""
     forwards: int = 0
-    """Sequences that really went through the model."""
+    """Distinct sequences that the work needs the model for."""
     backwards: int = 0
     hits: int = 0
-    """Sequences answered from the cache or as duplicates within a call."""
+    """Sequences that the work itself had asked before, in the same call or an earlier one."""
     batches: int = 0
     tokens: int = 0
     padding: int = 0
     model_seconds: float = 0.0
-    saved_seconds: float = 0.0
-    """Model seconds of answers that other work had already asked for: add them to compare what work costs alone."""
+    """Seconds inside the model."""
     seconds: float = 0.0
     """Wall time of the whole piece of work, the model included."""
+    shared: int = 0
+    """Of the `forwards`, those whose answers other work had computed before."""
+    saved_seconds: float = 0.0
+    """Of `model_seconds` and `seconds`, what those answers took when they were computed."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Cost)})
@@ -134,6 +143,8 @@ class Explanation:
         unsigned: names of the scores that say how much but not in which direction.
         surrogate: predicts the log-odds when tokens are removed; None where the method predicts nothing.
         diagnostics: anything else worth storing, as JSON.
+        asked: keys of the content sequences that the method asked the model for, as the handle recorded them; None
+            where nothing was recorded. An explainer leaves it alone, and it is stored beside the explanation.
 
     >>> len(Explanation({"attribution": [0.1, -0.2]}, "attribution"))
     2
@@ -146,6 +157,7 @@ class Explanation:
     """Scores that say how much but not in which direction (norms, attention, SLALOM importance)."""
     surrogate: Surrogate | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    asked: Asked | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.scores:

@@ -16,6 +16,10 @@ from slalom_bench.core.types import Explanation, Score
 
 NO_SURROGATE = "explainer has no surrogate"
 TOO_SHORT = "text has too few tokens"
+NO_POSITIONS = "model has no positions to keep"
+NO_TEXT = "sample has no text"
+ONE_SENTENCE = "text has one sentence only"
+ASKED = "explainer has itself asked for most of the masks"
 NO_CHANGE = "model output does not change"
 CONSTANT_SCORES = "scores are constant"
 CONSTANT_REFERENCE = "reference values are constant"
@@ -26,7 +30,11 @@ NO_MARKS = "sample has no human marks"
 ONE_CLASS_MARKS = "marks are all of one class"
 NO_LABEL = "sample has no label"
 OTHER_SURROGATE = "surrogate is of another kind than the truth"
+NO_EXPLAINER = "explanations were computed elsewhere"
+NOT_RANDOMISABLE = "model cannot be randomised"
 UNKNOWN_TOKEN = "a token is no word of the task"
+UNSIGNED_SCORES = "scores have no sign"
+NO_RANGE = "every order of the tokens does the same"
 
 _RELATIVE = 1e-12
 """Numbers that differ by less than this share of their size differ by rounding only."""
@@ -91,6 +99,20 @@ def correlation(scores: NDArray[np.floating], reference: NDArray[np.floating]) -
     if _is_constant(reference):
         return CONSTANT_REFERENCE
     return constant_scores(scores)
+
+
+def unsigned_scores(name: str, explanation: Explanation) -> str | None:
+    """Scores that say how much but not in which direction have nothing to compare with signed values."""
+    return UNSIGNED_SCORES if name in explanation.unsigned else None
+
+
+def no_range(lower: float, upper: float) -> str | None:
+    """A share of a range needs one, beyond rounding.
+
+    >>> no_range(0.3, 0.1 + 0.2)
+    'every order of the tokens does the same'
+    """
+    return NO_RANGE if _is_constant(np.array([lower, upper])) else None
 
 
 def one_class(marks: NDArray[np.bool_]) -> str | None:

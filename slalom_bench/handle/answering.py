@@ -41,13 +41,14 @@ class Answering:
             self._cache.new_scope()
 
     def logits(self, sequences: Contents) -> Floats:
-        """Logits (m x classes) in float64; every sequence counts as a query, repeats and known ones as hits too."""
+        """Logits (m x classes) in float64; every sequence counts as a query, a repeat as a hit too."""
         contents = Ragged.of(sequences)
         self._ledger.ask(len(contents))
         classes = len(self._backend.class_names)
         if not len(contents):
             return np.empty((0, classes))
         keys = contents.keys()
+        self._ledger.record(keys[:, 0].copy())
         rows, places = distinct(keys, contents.lengths)
         keys = keys.take(rows, axis=0)
         known = {} if self._cache is None else self._cache.known(keys)
@@ -67,12 +68,12 @@ class Answering:
             return self._compute(whole(self._backend, contents, rows))
         name = self._cache.name(keys)
         if (known := self._cache.get_set(name)) is not None:
-            answers, seconds = known
-            self._ledger.count(hits=len(keys), saved_seconds=seconds)
+            answers, cost = known
+            self._ledger.charge(cost)
         else:
-            before = self._ledger.total.model_seconds
-            answers = self._compute(whole(self._backend, contents, rows))
-            self._cache.put_set(name, answers, self._ledger.total.model_seconds - before)
+            with self._ledger.work() as cost:
+                answers = self._compute(whole(self._backend, contents, rows))
+            self._cache.put_set(name, answers, cost)
         self._cache.remember(keys, answers)
         return answers
 

@@ -26,8 +26,9 @@ class OutOfMemory(Exception):
 class Backend(Protocol):
     """A model as the handle sees it. Sequences are whole: the special-token template is already round them.
 
-    `capabilities` are out of queries, gradients, attentions. A backend that names gradients is a `GradientBackend`, one
-    that names attentions an `AttentionBackend`; one whose queries cost money is a `MeteredBackend`.
+    `capabilities` are out of queries, gradients, attentions, positions. A backend that names gradients is a
+    `GradientBackend`, one that names attentions an `AttentionBackend`; one that names positions answers sequences whose
+    ids do not stand at 0, 1, 2, ...; one whose queries cost money is a `MeteredBackend`.
     """
 
     name: str
@@ -51,7 +52,8 @@ class Backend(Protocol):
         """Answer one batch.
 
         Args:
-            sequences: id vectors (a `core.sequences.Ragged`); ids of `core.removal.HIDDEN` get no attention.
+            sequences: id vectors (a `core.sequences.Ragged`); ids of `core.removal.HIDDEN` get no attention. Only a
+                backend that names positions is given `Ragged.places`.
 
         Returns:
             Logits (batch x classes), two columns at least: a one-logit model gives 0 and its logit.
@@ -83,6 +85,22 @@ class AttentionBackend(Backend, Protocol):
 
     def read_position(self, length: int) -> int:
         """The position whose state is classified: the first for encoders, the last for decoders."""
+        ...
+
+
+@runtime_checkable
+class RandomisableBackend(Backend, Protocol):
+    """A backend that can give copies of its model with parameters that were never trained."""
+
+    def cascade(self, seed: int) -> Sequence[Backend]:
+        """Copies whose top part, top two parts, ... all parts have parameters drawn anew; the model itself stays.
+
+        Args:
+            seed: of the draws; a parameter's draw is the same in every copy.
+
+        Returns:
+            One backend for each number of parts, from the head down to the embeddings.
+        """
         ...
 
 

@@ -6,7 +6,7 @@ import hashlib
 from collections import OrderedDict
 
 from slalom_bench.core.sequences import Keys
-from slalom_bench.core.types import Floats
+from slalom_bench.core.types import Cost, Floats
 
 
 class QueryCache:
@@ -23,7 +23,7 @@ class QueryCache:
 
     def __init__(self, limit: int = 4_000_000) -> None:
         self.limit = limit
-        self._sets: OrderedDict[bytes, tuple[Floats, float]] = OrderedDict()
+        self._sets: OrderedDict[bytes, tuple[Floats, Cost]] = OrderedDict()
         self._held = 0
         self.new_scope()
 
@@ -49,15 +49,15 @@ class QueryCache:
         self._recent.append((keys, answers))
         self._seen += len(keys)
 
-    def get_set(self, name: bytes) -> tuple[Floats, float] | None:
-        """The answers of exactly the set of this name, and the model seconds that they took."""
+    def get_set(self, name: bytes) -> tuple[Floats, Cost] | None:
+        """The answers of exactly the set of this name, and what they cost when they were computed."""
         if name in self._sets:
             self._sets.move_to_end(name)
         return self._sets.get(name)
 
-    def put_set(self, name: bytes, answers: Floats, seconds: float) -> None:
+    def put_set(self, name: bytes, answers: Floats, cost: Cost) -> None:
         """Keep a set's answers across scopes; the sets that were least recently asked for make room."""
-        self._sets[name] = (answers, seconds)
+        self._sets[name] = (answers, cost)
         self._held += len(answers)
         while self._held > self.limit:
             _, (dropped, _) = self._sets.popitem(last=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import numpy as np
 from slalom_bench.core.removal import Delete, Removal
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.tokens import Tokens, encode
-from slalom_bench.core.types import Bools, Cost, Example, Floats, Sample
+from slalom_bench.core.types import Asked, Bools, Cost, Example, Floats, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.answering import Answering, log_odds
 from slalom_bench.handle.attention import Attention
@@ -93,7 +93,7 @@ class Classifier:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the model gives, out of queries, gradients, attentions."""
+        """What the model gives, out of queries, gradients, attentions, positions."""
         return self.backend.capabilities
 
     @property
@@ -142,6 +142,12 @@ class Classifier:
         view.target = target
         return view
 
+    def under(self, removal: Removal) -> Classifier:
+        """The same handle (cache, counters, batches, target) taking masked tokens out by another rule."""
+        view = copy.copy(self)
+        view.removal = removal
+        return view
+
     def bare(self) -> Classifier:
         """The same handle (counters, batches, target) on content alone, as some methods were published.
 
@@ -150,6 +156,10 @@ class Classifier:
         backend = copy.copy(self.backend)
         backend.tokens = copy.copy(self.tokens)
         backend.tokens.prefix = backend.tokens.suffix = ()
+        return self.on(backend)
+
+    def on(self, backend: Backend) -> Classifier:
+        """The same handle (counters, batches, target, removal rule) on another model of the same tokens and classes."""
         view = copy.copy(self)
         view._attach(backend)
         return view
@@ -186,6 +196,16 @@ class Classifier:
                 yield cost
         finally:
             self._answering.new_scope()
+
+    @contextmanager
+    def recording(self) -> Iterator[Callable[[], Asked]]:
+        """Record which content sequences are asked for inside the block.
+
+        Returns:
+            A context manager whose value is a function that gives their keys so far, sorted, each once.
+        """
+        with self._ledger.recording() as asked:
+            yield asked
 
     # ---- answers ----
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.tokens import Tokens
 from slalom_bench.core.types import Ints
-from slalom_bench.errors import InvalidInput
+from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.backend import Backend
 
 Contents = Sequence[Ints] | Ints
@@ -19,11 +19,20 @@ Contents = Sequence[Ints] | Ints
 
 
 def whole(backend: Backend, contents: Contents, rows: Ints | slice = slice(None)) -> Ragged:
-    """The content sequences of these rows inside the special-token template; none empty, none too long."""
+    """The content sequences of these rows inside the special-token template; none empty, none too long.
+
+    Where a sequence says its positions, special tokens before the text keep theirs, and those behind it stand where
+    they stand round the full text.
+    """
     laid = Ragged.of(contents).pick(rows, backend.tokens.prefix, backend.tokens.suffix)
     if not laid.lengths.min():
         raise InvalidInput(f"an empty sequence: model {backend.name} adds no special token; keep at least one token")
-    longest = int(laid.lengths.max())
+    if laid.places is not None and "positions" not in backend.capabilities:
+        raise Unsupported(
+            f"model {backend.name} has no absolute positions that tokens could keep when others go (removal rule "
+            "'gap'); use delete, or mask or pad where it has them"
+        )
+    longest = int(laid.spans.max())
     if backend.max_length is not None and longest > backend.max_length:
         raise InvalidInput(
             f"a sequence of {longest} tokens, special ones included; model {backend.name} takes "

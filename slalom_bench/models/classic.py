@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.options import ModelOptions, Outline
 from slalom_bench.core.types import Example, TaskData
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.models.base import TrainedModel, generate
@@ -60,9 +60,21 @@ class _Classic(TrainedModel):
         """A new net for a vocabulary of so many words, [UNK] included; draws from torch's generator."""
         raise InvalidInput(f"model {self.name} does not say which net it is")
 
+    def backend_class(self) -> type[TorchBackend]:
+        """How the handle sees the net."""
+        raise InvalidInput(f"model {self.name} does not say which backend it has")
+
     def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
         """The net as the handle sees it."""
-        raise InvalidInput(f"model {self.name} does not say which backend it has")
+        return self.backend_class()(module, tokens, name=self.name, class_names=class_names, max_length=self.max_length)
+
+    def outline_of(self, directory: Path, options: ModelOptions) -> Outline:
+        """What its kind of net gives."""
+        return Outline(self.backend_class().capabilities, max_length=self.max_length)
+
+    def untrained_outline(self, task: TaskData, options: ModelOptions) -> Outline:
+        """What its kind of net gives."""
+        return Outline(self.backend_class().capabilities, max_length=self.max_length)
 
     def prepare(self, module: nn.Module, tokens: EnglishWords, texts: list[str]) -> None:
         """What a new net reads off the training texts."""
@@ -145,6 +157,7 @@ class AttentionClassifier(_Classic):
 
     name = "attention-classifier"
     cls = True
+    max_length = 256
     recipe_defaults = Recipe(
         epochs=10, learning_rate=1e-4, batch_size=16, max_tokens=255, validation=0.2, warmup=0.0, weight_decay=0.01
     )
@@ -174,11 +187,11 @@ class AttentionClassifier(_Classic):
 
         return AttentionNet(words, **sizes)
 
-    def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
-        """The net as the handle sees it."""
+    def backend_class(self) -> type[TorchBackend]:
+        """How the handle sees the net."""
         from slalom_bench.backends.nets_classic import AttentionNetBackend
 
-        return AttentionNetBackend(module, tokens, name=self.name, class_names=class_names, max_length=256)
+        return AttentionNetBackend
 
 
 @model("tfidf-mlp", version=1, family="perceptron")
@@ -214,11 +227,11 @@ class TfidfMlp(_Classic):
         idf = inverse_document_frequencies([tokens.encode(text)[0] for text in texts], len(tokens))
         module.get_buffer("idf").copy_(torch.from_numpy(idf))
 
-    def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
-        """The net as the handle sees it."""
+    def backend_class(self) -> type[TorchBackend]:
+        """How the handle sees the net."""
         from slalom_bench.backends.nets_classic import TfidfBackend
 
-        return TfidfBackend(module, tokens, name=self.name, class_names=class_names, max_length=None)
+        return TfidfBackend
 
 
 @model("fc", version=1, family="perceptron")
@@ -237,6 +250,7 @@ class FullyConnected(_Classic):
     """
 
     name = "fc"
+    max_length = 32
     recipe_defaults = Recipe(epochs=20, learning_rate=1e-3, batch_size=20, max_tokens=32)
 
     def __init__(
@@ -267,11 +281,11 @@ class FullyConnected(_Classic):
 
         return SlotNet(words, **sizes)
 
-    def backend(self, module: nn.Module, tokens: EnglishWords, class_names: tuple[str, ...]) -> TorchBackend:
-        """The net as the handle sees it."""
+    def backend_class(self) -> type[TorchBackend]:
+        """How the handle sees the net."""
         from slalom_bench.backends.nets_classic import SlotBackend
 
-        return SlotBackend(module, tokens, name=self.name, class_names=class_names, max_length=32)
+        return SlotBackend
 
     def training_data(
         self, task: TaskData, backend: TorchBackend, examples: list[Example], recipe: Recipe

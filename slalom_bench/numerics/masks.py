@@ -55,6 +55,36 @@ def balanced_subsets(n: int, count: int, size: int, rng: np.random.Generator) ->
     return permutations[:, : per_permutation * size].reshape(-1, size)[:count]
 
 
+def evenly(values: Ints, count: int, rng: np.random.Generator) -> Ints:
+    """`count` of the values, in a random order that repeats: each as often as any other, or once more.
+
+    >>> sorted(np.bincount(evenly(np.array([0, 1, 2]), 7, np.random.default_rng(0))).tolist())
+    [2, 2, 3]
+    """
+    return np.resize(rng.permutation(values), count)
+
+
+def balanced_deletions(n: int, counts: Ints, rng: np.random.Generator) -> Bools:
+    """Keep-masks with counts[i] of n positions removed, balanced among the masks of one count (`balanced_subsets`).
+
+    Args:
+        n: how many positions there are.
+        counts: how many of them each mask removes, 1 to n (m).
+        rng: the generator.
+
+    Returns:
+        Masks (m x n), True where a position is kept.
+
+    >>> balanced_deletions(4, np.array([2, 1, 2]), np.random.default_rng(0)).sum(axis=1).tolist()
+    [2, 3, 2]
+    """
+    keep = np.ones((len(counts), n), np.bool_)
+    for k in np.unique(counts):
+        rows = np.flatnonzero(counts == k)
+        keep[rows[:, None], balanced_subsets(n, len(rows), int(k), rng)] = False
+    return keep
+
+
 def small_deletions(n: int, count: int, rng: np.random.Generator, largest: int = 5) -> tuple[Bools, Floats]:
     """Keep-masks for k ~ Uniform{0..largest} deleted positions (SLALOM-fidel's samples, Algorithm 2), and weights.
 

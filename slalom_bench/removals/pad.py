@@ -11,7 +11,7 @@ from slalom_bench.core.types import Bools, Ints
 from slalom_bench.registry import removal
 
 
-@removal("pad", version=1)
+@removal("pad", version=2)
 class Pad:
     """Hide a removed token from attention and leave its position empty; nothing moves."""
 

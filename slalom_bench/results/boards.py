@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.statistics import Ranked, Scores, inseparable, rank
+from slalom_bench.results.quality import MetricQuality, metric_agreement, metric_quality
+from slalom_bench.results.ranking import Ranked, Ranking, rank
+from slalom_bench.results.separation import too_few
+from slalom_bench.results.statistics import Scores
 from slalom_bench.results.submission import CostInfo, Machine, MetricInfo, MetricSummary, Submission, SubmittedRow
 from slalom_bench.run.identity import CellIdentity, MetricLabel
 
@@ -18,15 +22,12 @@ class BoardCell:
 
     result: MetricSummary
     ranked: Ranked
-
-    @property
-    def best(self) -> bool:
-        """Best, or not separable from the best."""
-        return self.ranked.tied_with_best
+    marked: bool
+    """Best, not separable from the best, or not by what could matter; never where the metric separates no two rows."""
 
     @property
     def place(self) -> str:
-        """`2`, `1-3` or nothing: the interval of the rank."""
+        """`2`, `1-3` or nothing: the rank set, that of all rows joint."""
         low, high = self.ranked.rank_low, self.ranked.rank_high
         if low is None:
             return ""
@@ -107,6 +108,10 @@ class Board:
     about_model: Mapping[MetricLabel, MetricResult]
     """Metrics of the model itself: the same under every explainer, so never ranked."""
     rows: Sequence[BoardRow]
+    rankings: Mapping[MetricLabel, Ranking]
+    quality: Mapping[MetricLabel, MetricQuality]
+    agreement: Mapping[tuple[MetricLabel, MetricLabel], float]
+    """Rank correlations between metrics over rows."""
 
     @property
     def title(self) -> str:
@@ -121,8 +126,8 @@ class Board:
 
     @property
     def too_few(self) -> bool:
-        """Whether there are so few samples that no difference from the best could be significant."""
-        return inseparable(len(self.samples), len(self.rows) - 1)
+        """Whether there are so few samples that no difference could be significant."""
+        return too_few(len(self.samples))
 
     def machines(self) -> list[tuple[Machine | None, list[BoardRow]]]:
         """Rows by the machine that they were timed on: seconds are compared inside one only."""
@@ -172,17 +177,27 @@ def _board(key: str, members: Sequence[_Member]) -> Board:
     for member in members:
         versions.setdefault(member.key, []).append(member)
     latest = dict(zip(_names([same[-1].row for same in versions.values()]), versions.values(), strict=True))
-    ranked = {label: _ranked(label, info, latest) for label, info in metrics.items()}
+    rankings = {label: _ranking(label, info, latest) for label, info in metrics.items()}
     rows = []
     for name, (*older, member) in latest.items():
         results = member.row.results
-        cells = {label: BoardCell(results[label], ranked[label][name]) for label in metrics if label in results}
+        cells = {label: _cell(rankings[label], results[label], name) for label in metrics if label in results}
         also = tuple(_distance(member.row, old.row) for old in older)
         rows.append(BoardRow(name, member.row, member.submission, cells, also))
     first = next(iter(metrics), None)
     rows.sort(key=lambda row: (_place(row, first), row.name))
     identity = members[0].submission.identity(members[0].row)
-    return Board(key, identity, members[0].submission.samples, metrics, _about_model(every, members), rows)
+    return Board(
+        key,
+        identity,
+        members[0].submission.samples,
+        metrics,
+        _about_model(every, members),
+        rows,
+        rankings,
+        {label: metric_quality(ranking) for label, ranking in rankings.items()},
+        metric_agreement(rankings),
+    )
 
 
 def _about_model(
@@ -196,9 +211,17 @@ def _about_model(
     return made
 
 
-def _ranked(label: MetricLabel, info: MetricInfo, latest: Mapping[str, Sequence[_Member]]) -> dict[str, Ranked]:
+def _ranking(label: MetricLabel, info: MetricInfo, latest: Mapping[str, Sequence[_Member]]) -> Ranking:
     table = {name: same[-1].scores(label) for name, same in latest.items() if label in same[-1].row.results}
-    return {ranked.name: ranked for ranked in rank(table, info.direction)}
+    try:
+        return rank(table, info.direction, scale=info.scale or "linear", relevant=info.relevant)
+    except InvalidInput as error:
+        raise InvalidInput(f"{label} on {latest[next(iter(table))][-1].submission.task.name}: {error}") from error
+
+
+def _cell(ranking: Ranking, result: MetricSummary, name: str) -> BoardCell:
+    ranked = next(ranked for ranked in ranking.rows if ranked.name == name)
+    return BoardCell(result, ranked, ranking.separates and ranked.tied_with_best)
 
 
 def _place(row: BoardRow, label: MetricLabel | None) -> tuple[int, float]:
@@ -224,13 +247,21 @@ def _metrics(submissions: Sequence[Submission]) -> dict[MetricLabel, MetricInfo]
     found: dict[MetricLabel, MetricInfo] = {}
     for submission in submissions:
         for label, info in submission.metrics.items():
-            known = found.setdefault(label, info)
+            known = found.setdefault(label, _completed(info))
             if (known.direction, known.headline) != (info.direction, info.headline):
                 raise InvalidInput(
                     f"{submission.file_name} says {label} is {info.direction}, {info.headline}; another submission of "
                     f"this task says {known.direction}, {known.headline}: correct or remove one"
                 )
     return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
+
+
+def _completed(info: MetricInfo) -> MetricInfo:
+    """What a file from before metrics declared a scale does not say, as the metric that is registered here says it."""
+    entry = registry.metrics.find(info.name)
+    if info.scale is not None or entry is None:
+        return info
+    return info.model_copy(update={"scale": entry.scale, "relevant": entry.relevant})
 
 
 def _distance(new: SubmittedRow, old: SubmittedRow) -> str:

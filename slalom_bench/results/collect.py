@@ -33,7 +33,7 @@ from slalom_bench.run.identity import CONTROL, MetricLabel, ModelIdentity
 from slalom_bench.run.store import write_text
 
 NOT_COMPUTED = "not computed"
-COUNTS = ("queries", "forwards", "backwards", "hits", "tokens", "padding")
+COSTS = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding", "model_seconds", "seconds")
 
 
 @dataclass(frozen=True)
@@ -180,6 +180,8 @@ def _metrics(calls: Sequence[Mapping[str, Any]], labels: set[MetricLabel]) -> di
                 summary=entry.summary,
                 order=entry.order,
                 curve=entry.curve,
+                scale=entry.scale,
+                relevant=entry.relevant,
             )
     return found
 
@@ -236,12 +238,8 @@ def _cost(cells: Sequence[CellResult]) -> CostInfo | None:
     rows = [row for cell in cells for row in cell.explaining_costs()]
     if not rows:
         return None
-    saved = [row.get("saved_seconds", 0.0) for row in rows]
-    pairs = list(zip(rows, saved, strict=True))
-    alone = {name: [row[name] + extra for row, extra in pairs] for name in ("model_seconds", "seconds")}
-    figures = {name: fmean(row[name] for row in rows) for name in COUNTS}
-    figures |= {name: fmean(values) for name, values in alone.items()}
-    figures |= {"median_seconds": median(alone["seconds"]), "saved_seconds": fmean(saved)}
+    figures = {name: fmean(row[name] for row in rows) for name in (*COSTS, "shared", "saved_seconds")}
+    figures["median_seconds"] = median(row["seconds"] for row in rows)
     return CostInfo(**{name: float(f"{value:.6g}") for name, value in figures.items()})
 
 

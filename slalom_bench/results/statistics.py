@@ -1,4 +1,4 @@
-"""Aggregates of per-sample scores: means with intervals, paired comparisons, rankings that admit ties.
+"""Aggregates of per-sample scores: means with intervals, paired comparisons of two, averages over seeds.
 
 Samples are the unit: several seeds are averaged within a sample first, and their spread is reported apart.
 Undefined scores (None) are left out and counted. Every function is seeded: the same scores, the same numbers.
@@ -25,8 +25,6 @@ EXACT = 12
 """Up to this many pairs every sign pattern is enumerated."""
 LEVEL = 0.05
 """A difference is significant where its corrected p-value is below this."""
-COVERAGE = 0.5
-"""An explainer with scores for less than this share of the samples is listed but not ranked."""
 ROUNDING = 1e-12
 WIDEST = 0.9999
 """The highest level asked of RESAMPLES resamples: beyond it, two or three samples have their range as interval."""
@@ -55,22 +53,6 @@ class Difference:
     low: float | None
     high: float | None
     p: float | None
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """One row of a ranking: its own summary, and its place among the samples that all ranked rows define."""
-
-    name: str
-    summary: Summary
-    rank: int | None = None
-    rank_low: int | None = None
-    rank_high: int | None = None
-    tied_with_best: bool = False
-    to_best: Difference | None = None
-    """This row minus the best one, on their common samples."""
-    p_adjusted: float | None = None
-    """After Holm, over all comparisons with the best."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +110,14 @@ def bca_interval(x: Floats, confidence: float, seed: int = 0) -> tuple[float, fl
         levels.append(normal.cdf(bias + z / (1 - acceleration * z)))
     low, high = np.quantile(means, levels) + x.mean()
     return float(low), float(high)
+
+
+def student_interval(x: Floats, confidence: float = 0.95) -> tuple[float, float]:
+    """Student's t interval of the mean: for scores on the scale on which they are about symmetric."""
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(len(x) - 1, (1 + confidence) / 2) * x.std(ddof=1) / np.sqrt(len(x)))
+    return float(x.mean()) - half, float(x.mean()) + half
 
 
 def resampled_means(x: Floats, seed: int) -> Floats:
@@ -205,60 +195,3 @@ def average_seeds(runs: Sequence[Scores]) -> SeedAverage:
     whole = [xs for xs in by_sample.values() if len(xs) == len(runs)]
     spread = float(np.std(np.mean(whole, axis=0), ddof=1)) if whole and len(runs) > 1 else None
     return SeedAverage(values, len(runs), spread)
-
-
-def rank(table: Mapping[str, Scores], direction: str, *, confidence: float = 0.95, seed: int = 0) -> list[Ranked]:
-    """Best first. Places come from the samples that all ranked rows define; ties from Holm-corrected tests.
-
-    A row that defines less than half of what the fullest row defines would shrink the common samples for everyone:
-    it comes last and has no rank.
-    """
-    if direction not in ("higher", "lower"):
-        raise InvalidInput(f"direction must be higher or lower, not {direction!r}")
-    summaries = {name: summarise(row.values(), confidence=confidence, seed=seed) for name, row in table.items()}
-    names, scores = paired(table, summaries)
-    ranked: list[Ranked] = []
-    if names:
-        signed = scores if direction == "lower" else -scores
-        places, lows, highs = place_intervals(signed, confidence, seed)
-        order = sorted(range(len(names)), key=lambda i: (places[i], names[i]))
-        best = names[order[0]]
-        to_best = {names[i]: compare(table[names[i]], table[best], confidence=confidence, seed=seed) for i in order[1:]}
-        # a single common sample gives no test: nothing can then be told from the best
-        adjusted = holm([1.0 if d.p is None else d.p for d in to_best.values()])
-        p = dict(zip(to_best, adjusted, strict=True))
-        ranked = [
-            Ranked(
-                name,
-                summaries[name],
-                int(places[i]),
-                int(lows[i]),
-                int(highs[i]),
-                p.get(name, 1.0) >= 1 - confidence,
-                to_best.get(name),
-                p.get(name),
-            )
-            for i, name in ((i, names[i]) for i in order)
-        ]
-    return ranked + [Ranked(name, summary) for name, summary in summaries.items() if name not in names]
-
-
-def paired(table: Mapping[str, Scores], summaries: Mapping[str, Summary]) -> tuple[list[str], Floats]:
-    """The rows that can be ranked and their scores (samples x rows) on the samples that all of them define."""
-    least = max(1.0, COVERAGE * max((summary.n for summary in summaries.values()), default=0))
-    names = [name for name, summary in summaries.items() if summary.n >= least]
-    samples = list(table[names[0]]) if names else []
-    rows = [[table[name].get(key) for name in names] for key in samples]
-    whole = [row for row in rows if None not in row]
-    return (names, np.array(whole, np.float64)) if whole else ([], np.empty((0, 0)))
-
-
-def place_intervals(scores: Floats, confidence: float, seed: int) -> tuple[Floats, Floats, Floats]:
-    """Places (1 = smallest mean) of the columns, and the interval of each place over resampled samples."""
-    slack = ROUNDING * float(np.abs(scores).max())
-    means = np.vstack([scores.mean(axis=0), resampled_means(scores, seed)])
-    # equal means share the better place
-    places = 1.0 + (means[:, :, None] < means[:, None, :] - slack).sum(axis=1)
-    tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-    lows, highs = np.quantile(places[1:], tails, axis=0, method="inverted_cdf")
-    return places[0], lows, highs

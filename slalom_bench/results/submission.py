@@ -11,7 +11,14 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, PlainSerializer, PlainValidator, ValidationError
+from pydantic import (
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
@@ -69,6 +76,16 @@ class MetricInfo(Record):
     """Where its column stands."""
     curve: Text
     """What its values k1, k2, ... are drawn against; empty where it has none."""
+    scale: Literal["linear", "log"] | None = None
+    """The scale on which rows are compared. None: the file is older than the question; see `boards`."""
+    relevant: Annotated[float, Field(gt=0)] | None = None
+    """The smallest difference that matters: in its unit, on the log scale as a share."""
+
+    @model_serializer(mode="wrap")
+    def _as_stated(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An older file stays as it is, and so does the hash in its name."""
+        said: dict[str, Any] = handler(self)
+        return said if self.scale is not None else {k: v for k, v in said.items() if k not in ("scale", "relevant")}
 
     @property
     def label(self) -> MetricLabel:
@@ -99,8 +116,10 @@ class MetricSummary(Record):
 
 
 class CostInfo(Record):
-    """Means per sample of explaining alone: seconds include `saved_seconds`, what the model took for those queries that
-    another explainer had already asked."""
+    """Means per sample of explaining as if alone, the `shared` forwards and `saved_seconds` included.
+
+    Those are of answers that another explainer had already asked for: see `slalom_bench.core.types.Cost`.
+    """
 
     queries: Amount
     forwards: Amount
@@ -112,6 +131,8 @@ class CostInfo(Record):
     seconds: Amount
     median_seconds: Amount
     saved_seconds: Amount
+    batches: Amount = 0.0
+    shared: Amount = 0.0
 
 
 class SubmittedRow(Record):

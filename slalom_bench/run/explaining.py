@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Cost, Explanation, Sample
@@ -50,15 +50,15 @@ def explain_sample(
         needs: capabilities without which the method cannot work.
 
     Returns:
-        The explanation or the error, and the cost. What must stop a whole run (a full disk, a dead endpoint, Ctrl-C)
-        is raised.
+        The explanation, with the keys of what was asked for, or the error; and the cost. What must stop a whole run (a
+        full disk, a dead endpoint, Ctrl-C) is raised.
     """
     cost = Cost()
     try:
         target = classifier.default_target(sample) if target is None else target
         view = classifier.targeting(target)
         view.require(*needs)
-        with view.work(budget) as cost:
+        with view.work(budget) as cost, view.recording() as asked:
             explanation = explainer.explain(view, sample, budget, generator(seed, "explain", sample.id))
         if not isinstance(explanation, Explanation):
             raise InvalidInput(f"the explainer returned a {type(explanation).__name__}, not an Explanation")
@@ -68,4 +68,4 @@ def explain_sample(
         raise
     except Exception as error:
         return Outcome(cost, target, error=error)
-    return Outcome(cost, target, explanation)
+    return Outcome(cost, target, replace(explanation, asked=asked()))

@@ -124,6 +124,11 @@ class CellIdentity(Record):
         return self._without("explainer", "seed")
 
     @property
+    def rules_key(self) -> str:
+        """A hash of all but explainer, seed and removal rule: rules may be compared on cells that share it."""
+        return self._without("explainer", "seed", "removal")
+
+    @property
     def folder(self) -> str:
         """A folder name that a person can read and that no name in it can escape from."""
         readable = readable_name(self.task.name, self.model.name, self.explainer.name)

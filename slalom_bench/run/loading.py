@@ -26,7 +26,7 @@ from slalom_bench.run.identity import (
     RemovalIdentity,
     TaskIdentity,
 )
-from slalom_bench.run.plan import Cell, Plan, Planned, Skip, make_plan
+from slalom_bench.run.plan import Cell, Plan, Planned, Skip, check_removal, make_plan
 from slalom_bench.run.progress import Reporter
 from slalom_bench.run.suite import Suite
 
@@ -258,6 +258,7 @@ class Loader:
         actual, reason = resolve_model(requested, data, self.options)
         self._notes[task, actual] = f"{requested} could not be had ({reason})" if actual != requested else reason
         outline = self._outline(suite, task, actual)
+        check_removal(suite.removal, outline.capabilities)
         if outline.detail:
             self.reporter.say(f"model {actual}: {outline.detail}")
         samples = min(suite.samples, len(data.evaluation))

@@ -12,6 +12,7 @@ from typing import Literal
 from slalom_bench import registry
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.references import Ref
+from slalom_bench.errors import Unsupported
 from slalom_bench.interfaces import Explainer
 from slalom_bench.run.identity import MetricLabel, Record
 from slalom_bench.run.suite import Suite
@@ -52,6 +53,17 @@ class Cell(Record):
     def labels(self) -> dict[str, MetricLabel]:
         """The label of each of its metrics, by reference."""
         return {text: metric_label(text) for text in self.metrics}
+
+
+def check_removal(removal: str, capabilities: frozenset[str] | None) -> None:
+    """Refuse a removal rule that needs what a model does not give; one that only loading can tell of passes.
+
+    >>> check_removal("gap", frozenset({"queries", "positions"}))
+    """
+    name = Ref.parse(removal).name
+    missing = registry.removals.get(name).needs - (capabilities or frozenset())
+    if capabilities is not None and missing:
+        raise Unsupported(f"removal rule {name} needs {' and '.join(sorted(missing))}, which this model does not have")
 
 
 def metric_label(text: str) -> MetricLabel:
@@ -165,8 +177,9 @@ def _seeds(suite: Suite, subject: Planned, text: str, skips: list[Skip]) -> tupl
 
 
 def usable_metrics(suite: Suite, subject: Planned, skips: list[Skip]) -> tuple[str, ...]:
-    """The metrics asked for, or all there are, that the task gives enough for; asked for in vain is a skip."""
-    everything = sorted(registry.metrics.entries(), key=lambda entry: (entry.order, entry.name))
+    """The metrics asked for, or every default one, that the task gives enough for; asked for in vain is a skip."""
+    usual = [entry for entry in registry.metrics.entries() if entry.default]
+    everything = sorted(usual, key=lambda entry: (entry.order, entry.name))
     usable = []
     for text in suite.metrics or tuple(entry.name for entry in everything):
         needs = registry.metrics.get(Ref.parse(text).name).needs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from slalom_bench import registry
 from slalom_bench.core.surrogate import Surrogate
-from slalom_bench.core.types import Explanation
+from slalom_bench.core.types import Asked, Explanation
 from slalom_bench.errors import InvalidInput, RunStopped, SlalomBenchError, StoreError
 
 NOT_EXPLAINED = "NotExplained"
@@ -38,6 +39,20 @@ def explanation_from_dict(data: Mapping[str, Any]) -> Explanation:
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidInput(f"not an explanation: {type(error).__name__}: {error}") from error
+
+
+def pack_asked(asked: Asked | None) -> str | None:
+    """Keys of sequences as text: base64 of 8 bytes each, the least first.
+
+    >>> pack_asked(np.array([1, 2], np.uint64))
+    'AQAAAAAAAAACAAAAAAAAAA=='
+    """
+    return None if asked is None else base64.b64encode(np.sort(asked).astype("<u8").tobytes()).decode("ascii")
+
+
+def unpack_asked(text: str | None) -> Asked | None:
+    """The inverse of `pack_asked`."""
+    return None if text is None else np.frombuffer(base64.b64decode(text), "<u8").astype(np.uint64)
 
 
 def error_row(error: Exception) -> dict[str, str]:

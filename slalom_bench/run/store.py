@@ -33,7 +33,7 @@ from pydantic import ValidationError
 from slalom_bench.errors import StoreError
 from slalom_bench.run.identity import CellIdentity, MetricLabel, readable_name
 
-SCHEMA = 2
+SCHEMA = 3
 """Goes up when the layout changes; directories of another schema are refused, and left as they are."""
 SYNC_EVERY = 1.0
 """Seconds, at least, between two times that one file of rows is forced to the disk."""

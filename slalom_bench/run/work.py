@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from slalom_bench.run.external import read_explanations
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.loading import Subject
 from slalom_bench.run.plan import Cell, build_explainer
-from slalom_bench.run.records import NOT_EXPLAINED, error_row, explanation_from_dict
+from slalom_bench.run.records import NOT_EXPLAINED, error_row, explanation_from_dict, pack_asked, unpack_asked
 
 Row = dict[str, Any]
 
@@ -47,7 +48,8 @@ class CellWork:
         self.metrics: dict[MetricLabel, Metric] = {
             label: registry.metrics.build(text) for text, label in cell.labels.items()
         }
-        self.context = Context(subject.task.data, cell.protocol, cell.seed, subject.task.memo)
+        again = None if cell.explanations is not None else self._explain_again
+        self.context = Context(subject.task.data, cell.protocol, cell.seed, subject.task.memo, again)
 
     def explain(self, example: Example) -> tuple[Row, Row]:
         """The row of one example's explanation or error, and the row of its cost."""
@@ -60,7 +62,10 @@ class CellWork:
                 self.explainer, self.subject.classifier, sample, budget=self.cell.budget, seed=self.cell.seed
             )
             cost = outcome.cost
-            row["explanation"] = outcome.unwrap().to_dict()
+            explanation = outcome.unwrap()
+            row["explanation"] = explanation.to_dict()
+            if self.cell.explanations is None:
+                row["asked"] = pack_asked(explanation.asked)
         except Exception as error:
             row["error"] = error_row(error)
         return row, {"id": f"explain:{example.id}", **cost.to_dict()}
@@ -92,6 +97,13 @@ class CellWork:
             "marks": None if sample.marks is None else sample.marks.tolist(),
         }
 
+    def _explain_again(self, classifier: Classifier, sample: Sample) -> Explanation:
+        """The explanation of another handle's target, for metrics (`Context.explain`)."""
+        budget, seed = self.cell.budget, self.cell.seed
+        return explain_sample(
+            self.explainer, classifier, sample, budget=budget, seed=seed, target=classifier.target
+        ).unwrap()
+
     def _encode(self, example: Example) -> Sample:
         return self.subject.sample(example, self.cell.max_tokens)
 
@@ -101,6 +113,6 @@ def _explanation(row: Mapping[str, Any]) -> Explanation | dict[str, str]:
     if "error" in row:
         return {"type": NOT_EXPLAINED, "message": row["error"]["message"]}
     try:
-        return explanation_from_dict(row["explanation"])
+        return replace(explanation_from_dict(row["explanation"]), asked=unpack_asked(row.get("asked")))
     except Exception as error:
         return error_row(error)

@@ -11,6 +11,7 @@ from slalom_bench.results.boards import Board, BoardCell, boards
 from slalom_bench.results.collect import require_results
 from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.run.store import write_text
+from slalom_bench.showing.comparing import MARKS, interval
 from slalom_bench.showing.wording import facts, number
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def _table(board: Board) -> str:
     body = [[_cell(row.cells.get(label)) for label in board.metrics] for row in board.rows]
     frame = pd.DataFrame(body, columns=columns, index=[escape(row.name) for row in board.rows])
     shared = "; ".join(f"{name} {value}" for name, value in facts(board))
-    caption = escape(f"{board.title}. Mean [95 % interval]; bold: best or not separable from it. {shared}.")
+    caption = escape(f"{board.title}. Mean [95 % interval], g: geometric mean; bold: {MARKS}. {shared}.")
     return str(frame.to_latex(escape=False, caption=caption, label=f"tab:{board.key}", position="htbp"))
 
 
@@ -82,9 +83,11 @@ def _cell(cell: BoardCell | None) -> str:
     if cell.result.mean is None:
         return "undefined"
     mean = escape(number(cell.result.mean))
-    text = rf"\textbf{{{mean}}}" if cell.best else mean
-    if cell.result.low is not None and cell.result.high is not None:
-        text += rf" {{\small [{escape(number(cell.result.low))}, {escape(number(cell.result.high))}]}}"
+    text = rf"\textbf{{{mean}}}" if cell.marked else mean
+    if (ends := interval(cell)) is not None:
+        low, centre, high = (escape(number(end)) for end in ends)
+        geometric = "" if cell.ranked.geometric is None else f"g {centre} "
+        text += rf" {{\small {geometric}[{low}, {high}]}}"
     return text
 
 

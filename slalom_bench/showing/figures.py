@@ -62,7 +62,9 @@ class Axis:
     def at(self, value: float) -> float:
         """The place of a value."""
         scaled = math.log10(value) if self.log else value
-        return self.start + (scaled - self.low) / (self.high - self.low) * (self.end - self.start)
+        width = self.high - self.low
+        share = (scaled - self.low) / width if width else 0.5  # a column of equal numbers stands in the middle
+        return self.start + share * (self.end - self.start)
 
     def ticks(self) -> list[float]:
         """Round numbers inside the axis, seven at most."""

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 
 from slalom_bench.results.boards import Board, BoardCell, BoardRow
-from slalom_bench.showing import wording
+from slalom_bench.showing import comparing, wording
+from slalom_bench.showing.comparing import INTERVALS, MARKS, RANKS
 from slalom_bench.showing.units import visible
 from slalom_bench.showing.wording import MISSING, number
 
 READING = (
-    "Mean [95 % bootstrap interval] (interval of the rank). **Bold**: best, or not separable from the best (paired "
-    "sign-flip test on the common samples, Holm-corrected, 5 %). Undefined samples are counted and left out. "
+    f"Mean [{INTERVALS}] (rank set). **Bold**: {MARKS}. {RANKS}. Undefined samples are counted and left out. "
     "Rows are in the order of the first metric; there is no average over metrics, because they measure unlike things."
 )
 
@@ -46,9 +46,10 @@ def spell(cell: BoardCell | None) -> str:
         return f"undefined ({result.undefined})"
     counts = f", {result.undefined} undefined" if result.undefined else ""
     mean = number(result.mean)
-    text = f"**{mean}**" if cell.best else mean
-    if result.low is not None and result.high is not None:
-        text += f" [{number(result.low)}, {number(result.high)}]"
+    text = f"**{mean}**" if cell.marked else mean
+    if (ends := comparing.interval(cell)) is not None:
+        low, centre, high = (number(end) for end in ends)
+        text += f" [{low}, {high}]" if cell.ranked.geometric is None else f", geometric {centre} [{low}, {high}]"
     return text + (f" ({cell.place})" if cell.place else " (not ranked)") + counts
 
 
@@ -57,6 +58,24 @@ def quality(board: Board) -> str:
     header = ["explainer", *(escape(wording.heading(info)) for info in board.metrics.values())]
     rows = [[escape(row.name), *(spell(row.cells.get(label)) for label in board.metrics)] for row in board.rows]
     return table(header, rows)
+
+
+def effects(board: Board) -> str:
+    """How far every row is from the best."""
+    header = ["explainer", *(escape(wording.heading(info)) for info in board.metrics.values())]
+    rows = [[escape(name), *texts] for name, *texts in comparing.effect_rows(board)]
+    return f"{comparing.EFFECTS}\n\n{table(header, rows)}"
+
+
+def metric_quality(board: Board) -> str:
+    """How good each metric is on this board, and which metrics agree."""
+    rows = [[escape(text) for text in row] for row in comparing.quality_rows(board)]
+    parts = [comparing.QUALITY, table(comparing.QUALITY_COLUMNS, rows, (1, 2))]
+    if matrix := comparing.agreement_rows(board):
+        header = ["Spearman over methods", *(escape(info.name) for info in board.metrics.values())]
+        rows = [[escape(name), *values] for name, *values in matrix]
+        parts.append(table(header, rows, range(1, len(header))))
+    return "\n\n".join(parts)
 
 
 def cost(board: Board) -> str:
@@ -127,6 +146,10 @@ def section(board: Board, level: int = 2) -> str:
     parts += [f"The model itself, {escape(name)}: {escape(value)}" for name, value in wording.about_model(board)]
     if board.too_few:
         parts.append(wording.TOO_FEW)
+    parts += [escape(note) for note in comparing.notes(board)]
+    if board.metrics:
+        parts += [f"{marks}# Difference from the best", effects(board)]
+        parts += [f"{marks}# How good each metric is here", metric_quality(board)]
     for title, curve in curves(board):
         parts += [f"{marks}# {escape(title)}", curve]
     parts += [f"{marks}# Cost", cost(board)]

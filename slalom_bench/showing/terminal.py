@@ -10,6 +10,7 @@ from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import Run
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.runner import RunResult
+from slalom_bench.showing.comparing import interval, notes, quality_line
 from slalom_bench.showing.wording import about_model, heading
 
 SUMMARY = ("n", "undefined", "mean", "standard_error", "low", "high")
@@ -48,6 +49,10 @@ def _group(board: Board) -> dict[str, Any]:
         "max_tokens": said.max_tokens,
         "samples": len(board.samples),
         "metrics": {str(label): _column(board, label) for label in board.metrics},
+        "quality": {str(label): vars(found) for label, found in board.quality.items()},
+        "metric_agreement": [
+            {"a": str(one), "b": str(other), "spearman": value} for (one, other), value in board.agreement.items()
+        ],
         "model_metrics": {str(label): _model_metric(found) for label, found in board.about_model.items()},
         "cost": {row.name: None if row.cost is None else row.cost.model_dump() for row in board.rows},
         "failed": {row.name: row.failed for row in board.rows},
@@ -66,8 +71,12 @@ def _entry(row: BoardRow, cell: BoardCell) -> dict[str, Any]:
         "explainer": row.name,
         **{name: getattr(cell.result, name) for name in SUMMARY},
         "rank": cell.ranked.rank,
-        "rank_interval": [cell.ranked.rank_low, cell.ranked.rank_high],
-        "tied_with_best": cell.best,
+        "rank_set": [cell.ranked.rank_low, cell.ranked.rank_high],
+        "marked": cell.marked,
+        "verdict": cell.ranked.verdict,
+        "p_adjusted": cell.ranked.p_adjusted,
+        "to_best": None if cell.ranked.to_best is None else vars(cell.ranked.to_best),
+        "geometric_mean": None if cell.ranked.geometric is None else vars(cell.ranked.geometric),
     }
 
 
@@ -75,16 +84,22 @@ def _model_metric(found: MetricResult) -> dict[str, Any]:
     return {**{name: getattr(found.result, name) for name in SUMMARY}, "values": found.values}
 
 
-def spell(cell: BoardCell | None, interval: bool = True) -> str:
-    """`0.123* [0.10, 0.15]`, a star for the best and its ties, and how many samples are undefined."""
+def spell(cell: BoardCell | None, intervals: bool = True) -> str:
+    """`0.123* [0.10, 0.15]`, a star for the best and its ties, and how many samples are undefined.
+
+    On the log scale `0.123* g 0.09 [0.07, 0.11]`: the interval is that of the geometric mean.
+    """
     if cell is None:
         return "-"
     result = cell.result
     if result.mean is None:
         return f"undefined ({result.undefined})" if result.undefined else "-"
-    text = f"{result.mean:.3g}" + ("*" if cell.best else "")
-    if interval and result.low is not None and result.high is not None:
-        text += f" [{result.low:.2g}, {result.high:.2g}]"
+    text = f"{result.mean:.3g}" + ("*" if cell.marked else "")
+    if intervals and (ends := interval(cell)) is not None:
+        low, centre, high = ends
+        text += (
+            f" [{low:.2g}, {high:.2g}]" if cell.ranked.geometric is None else f" g {centre:.3g} [{low:.2g}, {high:.2g}]"
+        )
     if result.undefined:
         text += f" ({result.undefined} undef.)"
     return text
@@ -100,16 +115,16 @@ def print_tables(made: Sequence[Board]) -> None:
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 200
     console = Console(highlight=False, width=max(width, 80))
     for board in made:
-        console.print(_table(board, interval=console.width >= 50 + 23 * len(board.metrics)))
+        console.print(_table(board, intervals=console.width >= 50 + 23 * len(board.metrics)))
 
 
-def _table(board: Board, interval: bool) -> Any:
+def _table(board: Board, intervals: bool) -> Any:
     from rich.table import Table
     from rich.text import Text
 
     # what a registered or submitted name holds is text, never markup
     table = Table(
-        title=Text(board.title), title_justify="left", caption=Text(_caption(board, interval)), caption_justify="left"
+        title=Text(board.title), title_justify="left", caption=Text(_caption(board, intervals)), caption_justify="left"
     )
     table.add_column("explainer", no_wrap=True)
     for info in board.metrics.values():
@@ -122,20 +137,26 @@ def _table(board: Board, interval: bool) -> Any:
             spent = (f"{row.cost.queries:.0f}", f"{row.cost.model_seconds:.2f}", f"{row.cost.seconds:.2f}")
         table.add_row(
             Text(row.name),
-            *(Text(spell(row.cells.get(label), interval)) for label in board.metrics),
+            *(Text(spell(row.cells.get(label), intervals)) for label in board.metrics),
             *spent,
             str(row.failed),
         )
     return table
 
 
-def _caption(board: Board, interval: bool) -> str:
+def _caption(board: Board, intervals: bool) -> str:
     said = board.identity
-    shown = "mean [95 % bootstrap interval]" if interval else "mean (intervals in the report and with --json)"
+    shown = (
+        "mean [95 % interval], g: geometric mean [its interval]"
+        if intervals
+        else "mean (intervals in the report and with --json)"
+    )
     cut = "" if said.max_tokens is None else f", texts cut to {said.max_tokens} tokens"
     model = "".join(f"\nthe model itself, {name}: {value}" for name, value in about_model(board))
+    said_of_metrics = "".join(f"\n{line}" for line in (quality_line(board), *notes(board)) if line)
     return (
-        f"{shown}; * best or not separable from it (paired, Holm, 5 %); costs are per sample, as if run alone. "
+        f"{shown}; * best, or none is significantly better by what matters (all pairs, 5 %); "
+        "costs are per sample, as if run alone. "
         f"Content {said.task.content[:12]} ({said.task.source}), weights {said.model.identity[:12]}, "
-        f"protocol {said.protocol}, removal {said.removal}{cut}{model}"
+        f"protocol {said.protocol}, removal {said.removal}{cut}{model}{said_of_metrics}"
     )

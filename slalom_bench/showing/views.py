@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from slalom_bench.results.boards import Board, BoardCell, BoardRow
 from slalom_bench.results.submission import Machine, MetricInfo
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.profiling import pareto_front
-from slalom_bench.showing import wording
+from slalom_bench.showing import comparing, wording
 from slalom_bench.showing.figures import Point, Series, family_class, lines, scatter, strips, whisker
 from slalom_bench.showing.units import visible
 from slalom_bench.showing.wording import ARROWS, number
@@ -69,6 +70,9 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
         "machines": [
             _machine_view(i, machine, members, ids) for i, (machine, members) in enumerate(board.machines(), start=1)
         ],
+        "effects": {"note": comparing.EFFECTS, "rows": comparing.effect_rows(board)},
+        "quality": _quality_view(board),
+        "notes": comparing.notes(board),
         "about_model": wording.about_model(board),
         "too_few": wording.TOO_FEW if board.too_few else "",
         "reused": wording.REUSED if any(row.reused for row in board.rows) else "",
@@ -76,6 +80,16 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
         "more_plots": cost_plots(board)[1:],
         "reasons": reasons,
         "undefined_total": sum(reason["count"] for reason in reasons),
+    }
+
+
+def _quality_view(board: Board) -> dict[str, Any]:
+    return {
+        "note": comparing.QUALITY,
+        "columns": comparing.QUALITY_COLUMNS,
+        "rows": comparing.quality_rows(board),
+        "names": [info.name for info in board.metrics.values()],
+        "agreement": comparing.agreement_rows(board),
     }
 
 
@@ -100,9 +114,15 @@ def _row_view(board: Board, i: int, row: BoardRow, scales: dict[MetricLabel, tup
 
 def _scale(board: Board, label: MetricLabel) -> tuple[float, float]:
     """The ends of a column's intervals, for the small marks in its cells."""
-    results = [row.cells[label].result for row in board.rows if label in row.cells]
-    ends = [end for r in results for end in (r.low, r.high, r.mean) if end is not None]
+    cells = [row.cells[label] for row in board.rows if label in row.cells]
+    ends = [end for cell in cells if (shown := comparing.interval(cell)) for end in _drawn(cell, shown)]
     return (min(ends), max(ends)) if ends else (0.0, 1.0)
+
+
+def _drawn(cell: BoardCell, ends: tuple[float, float, float]) -> tuple[float, float, float]:
+    """Low, centre and high of a cell's interval as it is drawn: logarithms where rows are compared by them."""
+    low, centre, high = ends
+    return ends if cell.ranked.geometric is None else (math.log(low), math.log(centre), math.log(high))
 
 
 def _cell_view(cell: BoardCell | None, scale: tuple[float, float]) -> dict[str, Any]:
@@ -112,16 +132,19 @@ def _cell_view(cell: BoardCell | None, scale: tuple[float, float]) -> dict[str, 
     if result.mean is None:
         return {"state": "undefined", "sort": "", "best": False, "undefined": result.undefined}
     interval, drawn = "", Markup("")
-    if result.low is not None and result.high is not None:
-        interval = f"{number(result.low)} to {number(result.high)}"
-        drawn = whisker(result.low, result.mean, result.high, scale)
+    if (ends := comparing.interval(cell)) is not None:
+        low, centre, high = ends
+        geometric = "" if cell.ranked.geometric is None else f"geometric {number(centre)}, "
+        interval = f"{geometric}{number(low)} to {number(high)}"
+        drawn = whisker(*_drawn(cell, ends), scale)
     return {
         "state": "value",
         "sort": repr(result.mean),
-        "best": cell.best,
+        "best": cell.marked,
         "mean": number(result.mean),
         "place": cell.place.replace("-", "\u2013"),
         "interval": interval,
+        "effect": comparing.effect(cell),
         "undefined": result.undefined,
         "whisker": drawn,
     }

@@ -12,8 +12,10 @@ from slalom_bench.run.identity import MetricLabel
 
 ARROWS = {"higher": "↑", "lower": "↓"}
 MISSING = "missing"
-REUSED = "†: its queries were known from another explainer that asks the same; their model time is counted as its own."
-TOO_FEW = "So few samples cannot make any difference significant: every entry is marked as tied with the best."
+REUSED = (
+    "†: queries of it were known from another explainer that asks the same; what they cost then is counted as its own."
+)
+TOO_FEW = "So few samples cannot make any difference significant: nothing is marked."
 
 
 def number(value: float) -> str:

@@ -9,8 +9,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from slalom_bench.backends.modules import twin
 from slalom_bench.backends.random_models import random_backend
-from slalom_bench.backends.torch_backend import HFBackend, pick_device, twin
+from slalom_bench.backends.torch_backend import HFBackend, pick_device
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier

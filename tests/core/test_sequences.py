@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slalom_bench.core.removal import HIDDEN
-from slalom_bench.core.sequences import Ragged, distinct
+from slalom_bench.core.sequences import Places, Ragged, distinct
 
 vectors = st.lists(st.lists(st.integers(HIDDEN, 4), max_size=6).map(lambda xs: np.array(xs, np.int64)), max_size=12)
 bounds = st.none() | st.integers(-15, 15)
@@ -90,3 +90,76 @@ def test_the_order_follows_from_the_set(sequences, seed):
     shuffled = laid.pick(np.random.default_rng(seed).permutation(np.r_[np.arange(len(laid)), 0]))
     again, _ = distinct(shuffled.keys(), shuffled.lengths)
     assert plain(shuffled.pick(again)) == plain(laid.pick(rows))
+
+
+@st.composite
+def placed(draw) -> list[tuple[list[int], list[int], int]]:
+    """Ids, their positions and the span of each of some sequences."""
+    made = []
+    for _ in range(draw(st.integers(0, 8))):
+        keep = draw(st.lists(st.booleans(), max_size=7))
+        at = [i for i, kept in enumerate(keep) if kept]
+        made.append(([draw(st.integers(HIDDEN, 2)) for _ in at], at, len(keep)))
+    return made
+
+
+def laid_with_places(sequences) -> Ragged:
+    ids, at, spans = ([row[i] for row in sequences] for i in range(3))
+    flat_ids, flat_at = (np.array([x for row in rows for x in row], np.int64) for rows in (ids, at))
+    places = Places(flat_at, np.array(spans, np.int64))
+    return Ragged(flat_ids, np.array([len(row) for row in ids], np.int64), places)
+
+
+def with_places(laid: Ragged) -> list[tuple[list[int], list[int], int]]:
+    assert laid.places is not None
+    cuts = laid.ends[:-1]
+    return [
+        (ids.tolist(), at.tolist(), span)
+        for ids, at, span in zip(laid, np.split(laid.places.of_ids, cuts), laid.places.spans.tolist(), strict=True)
+    ]
+
+
+@given(
+    sequences=placed().filter(len),
+    template=st.tuples(*2 * [st.lists(st.integers(50, 60), max_size=3)]),
+    start=bounds,
+    stop=bounds,
+    step=st.sampled_from([None, 1, 2, -1, -3]),
+    data=st.data(),
+)
+def test_explicit_positions_go_where_their_ids_go(sequences, template, start, stop, step, data):
+    laid, part = laid_with_places(sequences), slice(start, stop, step)
+    assert with_places(laid) == sequences
+    if sequences[part]:
+        assert with_places(laid[part]) == sequences[part]
+    rows = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=9))
+    before, after = template
+    expected = []
+    for ids, at, span in (sequences[row] for row in rows):
+        behind = [len(before) + span + i for i in range(len(after))]
+        places = [*range(len(before)), *(i + len(before) for i in at), *behind]
+        expected.append(([*before, *ids, *after], places, len(before) + span + len(after)))
+    assert with_places(laid.pick(np.array(rows), *template)) == expected
+    filled = [[dict(zip(at, ids, strict=True)).get(i, 99) for i in range(span)] for ids, at, span in sequences]
+    assert plain(laid.spread(99)) == filled
+
+
+@given(sequences=placed().filter(len))
+def test_keys_tell_positions_apart_and_plain_ones_keep_theirs(sequences):
+    laid = laid_with_places(sequences)
+    spelled = [str(row) for row in sequences]
+    for lane in laid.keys().T:
+        assert len(set(lane.tolist())) == len(set(spelled))
+    bare = Ragged(laid.ids, laid.lengths).keys()
+    for key, other, (_, at, span) in zip(laid.keys(), bare, sequences, strict=True):
+        assert (key == other).all() == (at == list(range(span)))
+    rows, places = distinct(laid.keys(), laid.lengths)
+    assert with_places(laid.pick(rows[places])) == sequences
+
+
+def test_keys_of_positions_do_not_change_by_themselves():
+    keys = laid_with_places([([7, 8], [1, 4], 6), ([], [], 3)]).keys()
+    assert keys.tolist() == [
+        [3996486126005283331, 14014598897871244754],
+        [18140037724678702993, 2693763699378593813],
+    ]

@@ -9,10 +9,12 @@ import torch
 from slalom_bench import registry
 from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.backends.random_models import random_backend
-from slalom_bench.core.types import Example, Explanation, Sample
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.types import DataSource, Example, Explanation, Sample, TaskData
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.explainers.gradients import GradAvg, GradL1, GradL2, GradXInput, IntegratedGradients
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.models.loading import load_model
 
 WEIGHTS = {"good": 1.5, "bad": -2.0, "the": 0.0, "fine": 0.25}
 TEXT = "the good good bad fine the bad good"
@@ -98,6 +100,65 @@ def test_steps_follow_the_budget_and_every_step_is_counted():
         explain(IntegratedGradients(), classifier, sample, 2)
 
 
+@pytest.mark.parametrize(
+    ("budget", "rounds"),
+    [
+        (52, [50]),
+        (102, [50]),
+        (103, [50, 51]),
+        (351, [50, 299]),
+        (352, [50, 100, 200]),
+        (1000, [50, 100, 200, 648]),
+        (452, [50, 100, 300]),
+    ],
+)
+def test_rounds_double_until_the_budget_is_used(budget, rounds):
+    """With a tolerance that nothing meets, worked out by hand: left after 50 of 1,000 are 948, after 100 848, ..."""
+    classifier = Classifier(random_backend("bert"))
+    with classifier.work(budget) as cost:
+        explainer = IntegratedGradients(tolerance=0.0)
+        result = explainer.explain(classifier, Sample("a", np.arange(5, 11)), budget, np.random.default_rng(0))
+    assert result.diagnostics["steps"] == rounds[-1]
+    assert cost.queries == 2 + sum(rounds) <= budget
+    assert not result.diagnostics["converged"]
+
+
+def test_rounds_end_when_the_tolerance_is_met():
+    """A bag of words is integrated exactly by any rule, so that one round is enough."""
+    classifier = Classifier(bag_of_words(WEIGHTS))
+    sample = classifier.encode(Example("a", TEXT))
+    with classifier.work(1000) as cost:
+        result = IntegratedGradients().explain(classifier, sample, 1000, np.random.default_rng(0))
+    assert cost.queries == 52
+    assert (result.diagnostics["steps"], result.diagnostics["converged"]) == (50, True)
+    change = abs(result.diagnostics["change"])
+    assert change == pytest.approx(0.75)  # 3 good, 2 bad, 1 fine
+    assert result.diagnostics["relative_gap"] == pytest.approx(abs(result.diagnostics["completeness_gap"]) / change)
+
+
+def test_fifty_steps_leave_a_gap_on_mini_gpt2_and_more_close_it_or_say_that_they_did_not():
+    """Finding 9. Where the path is steep (the text twice over) even the whole budget leaves a gap, and it is told."""
+    options = ModelOptions(device="cpu", progress=False)
+    text = "the film was not good at all but the plot had a great deal of charm and i liked it very much "
+    examples = (Example("once", text), Example("twice", text * 2))
+    task = TaskData("text", DataSource("file", "text", "0" * 64), ("neg", "pos"), examples)
+    classifier = Classifier(load_model("mini-gpt2", task, options))
+    reports = {}
+    for example in examples:
+        for budget in (52, 1000):
+            result, scores = explain(
+                IntegratedGradients(tolerance=0.001), classifier, classifier.encode(example), budget
+            )
+            report = reports[example.id, budget] = result.diagnostics
+            assert report["completeness_gap"] == pytest.approx(scores.sum() - report["change"])
+            assert report["converged"] == (report["relative_gap"] <= 0.001)
+    assert reports["once", 52]["relative_gap"] > 0.004
+    assert reports["once", 1000]["converged"]
+    assert abs(reports["twice", 52]["completeness_gap"]) > 0.5
+    assert abs(reports["twice", 1000]["completeness_gap"]) < abs(reports["twice", 52]["completeness_gap"])
+    assert not reports["twice", 1000]["converged"]
+
+
 def test_a_batch_of_any_size_gives_the_same_scores():
     sample = Sample("a", np.arange(5, 25))
     scores = [
@@ -130,6 +191,8 @@ def test_what_cannot_be_done_is_named():
         explain(IntegratedGradients(baseline="noise"), classifier, sample)
     with pytest.raises(InvalidInput, match="not 0"):
         explain(IntegratedGradients(steps=0), classifier, sample)
+    with pytest.raises(InvalidInput, match="at least 0, not -1"):
+        explain(IntegratedGradients(tolerance=-1), classifier, sample)
     classifier.tokens.mask_id = None
     with pytest.raises(Unsupported, match="use zero or pad"):
         explain(IntegratedGradients(baseline="mask"), classifier, sample)

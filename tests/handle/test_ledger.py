@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from slalom_bench import registry
 from slalom_bench.backends.random_models import random_backend
 from slalom_bench.backends.torch_backend import HFBackend
 from slalom_bench.core.types import Sample
 from slalom_bench.errors import BudgetExceeded
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.handle.ledger import Ledger
+from slalom_bench.run.explaining import explain_sample
 
 
 @cache
@@ -42,17 +44,47 @@ def test_budget_is_enforced_and_counts_duplicates():
             classifier.log_odds([ids(10)])
 
 
-def test_the_model_time_of_known_answers_is_told():
-    classifier = Classifier(random_backend("bert"))
-    ids = np.arange(5, 15)
+COUNTED = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding", "model_seconds")
+
+
+@pytest.mark.parametrize("architecture", ["bert", "mamba"])
+def test_known_answers_are_charged_what_they_cost_when_computed(architecture):
+    """Mamba has no pruned pass, so that its batches are padded."""
+    classifier = Classifier(random_backend(architecture), token_budget=60)
     keep = np.random.default_rng(0).random((20, 10)) < 0.7
-    sample = Sample("x", ids)
+    sample = Sample("x", np.arange(5, 15))
     with classifier.work() as first:
         classifier.masked_log_odds(sample, keep)
+        classifier.masked_log_odds(sample, keep[:3])
     with classifier.work() as second:
         classifier.masked_log_odds(sample, keep)
-    assert first.saved_seconds == 0 < first.model_seconds
-    assert (second.model_seconds, second.saved_seconds) == (0, pytest.approx(first.model_seconds))
+        classifier.masked_log_odds(sample, keep[:3])
+    distinct = np.unique(keep, axis=0)
+    template = len(classifier.tokens.prefix) + len(classifier.tokens.suffix)
+    assert (first.forwards, first.tokens) == (len(distinct), distinct.sum() + template * len(distinct))
+    assert first.hits == 23 - len(distinct)
+    assert first.batches > 1
+    assert [getattr(first, name) for name in COUNTED] == [getattr(second, name) for name in COUNTED]
+    assert (first.shared, first.saved_seconds) == (0, 0)
+    assert (second.shared, second.saved_seconds) == (first.forwards, first.model_seconds)
+    assert second.seconds > second.model_seconds > 0
+
+
+def test_the_order_of_two_explainers_changes_no_count_and_no_score():
+    """`slalom-fidel` asks what `linear-deletion` asks: each costs the same whichever comes first."""
+    found = {}
+    for order in (("linear-deletion", "slalom-fidel"), ("slalom-fidel", "linear-deletion")):
+        classifier = Classifier(random_backend("bert"), token_budget=60)
+        for name in order:
+            explainer = registry.explainers.get(name).build()
+            outcome = explain_sample(explainer, classifier, Sample("x", np.arange(5, 25)), budget=60, seed=0)
+            counts = [getattr(outcome.cost, count) for count in COUNTED[:-1]]
+            found.setdefault(name, []).append((counts, outcome.unwrap().scores, outcome.cost.shared))
+    for first, second in found.values():
+        assert first[0] == second[0]
+        assert first[0][1] > 0
+        assert {bool(first[2]), bool(second[2])} == {False, True}
+        assert all((first[1][name] == second[1][name]).all() for name in first[1])
 
 
 def test_work_inside_work_counts_in_both_and_each_has_its_own_budget():

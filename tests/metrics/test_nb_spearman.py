@@ -8,7 +8,12 @@ from slalom_bench.core import undefined
 from slalom_bench.core.context import Context
 from slalom_bench.core.types import DataSource, Example, Explanation, TaskData
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.metrics.nb_spearman import NaiveBayesSpearman, class_counts, naive_bayes_weights
+from slalom_bench.metrics.nb_spearman import (
+    NaiveBayesSpearman,
+    NaiveBayesStrength,
+    class_counts,
+    naive_bayes_weights,
+)
 
 # counts (class 0, class 1): good 1, 4; bad 3, 0; film 3, 1; the 2, 2
 TRAIN = [
@@ -77,12 +82,74 @@ def test_correlation_by_hand(classifier):
     assert correlate(classifier, "good the bad", [1.0, 2.0, 3.0], target=0).values["lin"] == pytest.approx(1.0)
 
 
-def test_unsigned_scores_are_compared_with_the_size_of_the_weight(classifier):
+def test_unsigned_scores_have_no_sign_to_compare(classifier):
+    text, scores = "the film bad good", {"lin": [1.0, 2.0, 3.0, 4.0], "norm": [1.0, 2.0, 3.0, 4.0]}
+    sample = classifier.encode(Example("s", text))
+    explanation = Explanation(scores, "lin", unsigned=frozenset({"norm"}))
+    for protocol in ("bench", "paper"):
+        score = NaiveBayesSpearman().score(classifier, sample, explanation, context(protocol))
+        assert score.undefined == {"norm": undefined.UNSIGNED_SCORES}
+        # weights rank good > the > film > bad: ranks 1 2 3 4 against 3 2 1 4
+        assert score.values == pytest.approx({"lin": 1 - 6 * 8 / 60})
+
+
+def test_strength_compares_sizes_for_every_method(classifier):
     # |w|: log(44/41) + .012 = .083 good, |log(40/43) + .012| = .060 bad, .036 film, .012 the
-    text, scores = "the film bad good", [1.0, 2.0, 3.0, 4.0]
-    unsigned = correlate(classifier, text, scores, unsigned=frozenset({"lin"}))
-    assert unsigned.values["lin"] == pytest.approx(1.0)
-    assert correlate(classifier, text, scores).values["lin"] < 1.0
+    text = "the film bad good"
+    for scores, more in (
+        ([1.0, 2.0, 3.0, 4.0], {"unsigned": frozenset({"lin"})}),
+        ([1.0, 2.0, 3.0, 4.0], {}),
+        ([1.0, -2.0, -3.0, 4.0], {}),
+        ([-1.0, 2.0, 3.0, -4.0], {"target": 0}),
+    ):
+        score = correlate(classifier, text, scores, metric=NaiveBayesStrength(), **more)
+        assert score.values["lin"] == pytest.approx(1.0)
+    # unsigned scores are sizes as they stand, below zero too (importances)
+    low = correlate(
+        classifier, text, [-4.0, -3.0, -2.0, -1.0], metric=NaiveBayesStrength(), unsigned=frozenset({"lin"})
+    )
+    assert low.values["lin"] == pytest.approx(1.0)
+    signed = correlate(classifier, text, [-4.0, -3.0, -2.0, -1.0], metric=NaiveBayesStrength())
+    assert signed.values["lin"] == pytest.approx(-1.0)
+    # a token that speaks for both classes has the size of its mean: good 3 and -1, below film's 2
+    mean = correlate(classifier, "good film bad good", [3.0, 2.0, 0.0, -1.0], metric=NaiveBayesStrength())
+    # sizes good 1, film 2, bad 0 against strengths 3 1 2
+    assert mean.values["lin"] == pytest.approx(1 - 6 * 6 / 24)
+    flat = correlate(classifier, text, [1.0, -1.0, 1.0, -1.0], metric=NaiveBayesStrength())
+    assert flat.undefined == {"lin": undefined.CONSTANT_SCORES}
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("cls", [NaiveBayesSpearman, NaiveBayesStrength])
+def test_many_ties_against_scipy(cls, seed):
+    from scipy.stats import spearmanr
+
+    rng = np.random.default_rng(seed)
+    words = [f"t{i}" for i in range(40)]
+    train = [Example(str(i), " ".join(rng.choice(words, 30)), i % 2) for i in range(4)]
+    classifier = Classifier(bag_of_words(dict.fromkeys(words, 1.0)))
+    scores = rng.integers(-2, 3, 40) * 0.1
+    score = correlate(classifier, " ".join(words), scores, metric=cls(), train=train)
+    pairs = []
+    counts = [" ".join(e.text for e in train if e.label == c).split() for c in (0, 1)]
+    known = set(counts[0]) | set(counts[1])
+    totals = [len(counts[c]) + 40 * len(known) for c in (0, 1)]
+    for word, value in zip(words, scores, strict=True):
+        if word in known:
+            n0, n1 = (counts[c].count(word) + 40 for c in (0, 1))
+            pairs.append((value, np.log(n1 / n0) - np.log(totals[1] / totals[0])))
+    x, y = np.round(pairs, 12).T
+    assert len(set(y.tolist())) < len(y)
+    if cls is NaiveBayesStrength:
+        x, y = abs(x), abs(y)
+    assert score.values["lin"] == pytest.approx(spearmanr(x, y).statistic, abs=1e-12)
+
+
+@pytest.mark.parametrize("cls", [NaiveBayesSpearman, NaiveBayesStrength])
+def test_a_positive_rescaling_changes_nothing(classifier, cls):
+    text, scores = "good the film bad", np.array([0.3, -0.1, 0.2, -0.7])
+    values = [correlate(classifier, text, k * scores, metric=cls()).values["lin"] for k in (1.0, 9.0, 1e-5)]
+    assert values == pytest.approx([values[0]] * 3)
 
 
 def test_repeated_tokens_count_once_and_unseen_ones_not_at_all(classifier):

@@ -36,7 +36,7 @@ def test_bad_calls_are_named():
         apply_masks(IDS, np.ones((1, 3), bool))
     with pytest.raises(Unsupported, match="no mask token"):
         apply_masks(IDS, KEEP, "mask")
-    with pytest.raises(UnknownName, match="known: delete, mask, pad"):
+    with pytest.raises(UnknownName, match="known: delete, gap, mask, pad"):
         registry.removals.get("drop")
     with pytest.raises(InvalidInput, match=r"cannot delete 5..5 of 4"):
         delete_counts(4, np.array([5]), np.random.default_rng(0))

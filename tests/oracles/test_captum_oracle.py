@@ -55,3 +55,21 @@ def test_equal_to_captum(architecture, classes):
         scale = float((gradient.abs().mean() if name == "grad-avg" else theirs.abs().max()).detach())
         assert scale > 1e-5
         assert np.abs(ours - theirs.detach().numpy()).max() < 1e-5 * scale, name
+
+
+def test_the_last_round_of_integrated_gradients_is_captum_at_its_number_of_steps():
+    backend = random_backend("bert", scale=3.0)
+    classifier = Classifier(backend)
+    words = classifier.embed(SAMPLE)[None]
+    baseline = words.clone()
+    baseline[:, 1:-1] = 0
+    explainer = registry.explainers.get("integrated-gradients").build({"tolerance": 0.0})
+    ours = explainer.explain(classifier, SAMPLE, 452, np.random.default_rng(0))
+    assert ours.diagnostics["steps"] == 300
+
+    def log_odds(embeddings: torch.Tensor) -> torch.Tensor:
+        logits = backend.module(inputs_embeds=embeddings).logits
+        return logits[:, 1] - logits[:, 0]
+
+    theirs = IntegratedGradients(log_odds).attribute(words, baselines=baseline, n_steps=300)[0, 1:-1].sum(dim=1)
+    np.testing.assert_allclose(ours.scores["attribution"], theirs.detach().numpy(), atol=1e-5 * theirs.abs().max())

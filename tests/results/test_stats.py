@@ -122,82 +122,10 @@ def test_holm_by_hand():
     assert stats.holm([]) == []
 
 
-def table(rng, offsets, n=40, noise=0.1):
-    """Rows that share the samples' difficulty, so that pairing matters."""
-    base = rng.normal(0, 5, size=n)
-    return {
-        name: {f"s{i}": float(base[i] + offset + rng.normal(0, noise)) for i in range(n)}
-        for name, offset in offsets.items()
-    }
-
-
-def test_ranking_sees_paired_differences_and_ties():
-    rows = table(np.random.default_rng(6), {"worst": 2.0, "twin-a": 0.0, "middle": 1.0})
-    # differs from its twin on every sample, by nothing on average
-    rows["twin-b"] = {key: x + 0.1 * (-1) ** i for i, (key, x) in enumerate(rows["twin-a"].items())}
-    ranked = stats.rank(rows, "lower")
-    assert {r.name for r in ranked[:2]} == {"twin-a", "twin-b"}
-    assert [r.name for r in ranked[2:]] == ["middle", "worst"]
-    assert [r.tied_with_best for r in ranked] == [True, True, False, False]
-    assert [(r.rank_low, r.rank_high) for r in ranked] == [(1, 2), (1, 2), (3, 3), (4, 4)]
-    assert [r.rank for r in ranked] == [1, 1, 3, 4]
-    assert ranked[3].to_best.mean == pytest.approx(2.0, abs=0.1)
-    assert ranked[3].p_adjusted < 0.001
-    # unpaired, the samples' difficulty (sd 5) would hide a difference of 1
-    assert ranked[0].summary.high > ranked[2].summary.low
-    assert [r.name for r in stats.rank(rows, "higher")][:2] == ["worst", "middle"]
-
-
-def test_equals_are_called_tied_as_often_as_the_level_says():
-    tied = []
-    for seed in range(200):
-        rows = table(np.random.default_rng(seed), {"twin-a": 0.0, "twin-b": 0.0, "worse": 2.0}, n=25)
-        tied.append([r.name for r in stats.rank(rows, "lower") if r.tied_with_best])
-    assert all("worse" not in names for names in tied)
-    # Holm over two comparisons, one of them certain to be rejected: 95 %; of 200 the standard error is 1.5 %
-    assert 0.90 <= np.mean([len(names) == 2 for names in tied]) <= 0.99
-
-
-def test_identical_rows_share_a_place():
-    row = {f"s{i}": 0.1 * i for i in range(10)}
-    ranked = stats.rank({"b": row, "a": dict(row), "c": {key: x + 1 for key, x in row.items()}}, "lower")
-    assert [(r.name, r.rank) for r in ranked] == [("a", 1), ("b", 1), ("c", 3)]
-    assert [(r.rank_low, r.rank_high) for r in ranked] == [(1, 1), (1, 1), (3, 3)]
-    assert ranked[1].p_adjusted == 1.0
-
-
-def test_few_samples_cannot_separate():
-    ranked = stats.rank({"a": {"s": 0.0, "t": 0.0}, "b": {"s": 9.0, "t": 9.5}}, "lower")
-    assert [r.tied_with_best for r in ranked] == [True, True]
-    single = stats.rank({"a": {"s": 0.0}, "b": {"s": 9.0}}, "lower")
-    assert [(r.rank, r.tied_with_best) for r in single] == [(1, True), (2, True)]
-    assert single[1].to_best == stats.Difference(1, 9.0, None, None, None)
-
-
-def test_rows_with_too_few_scores_come_last_without_a_rank():
-    rows = {
-        "never": {f"s{i}": None for i in range(10)},
-        "rarely": {f"s{i}": -9.0 if i < 2 else None for i in range(10)},
-        "mostly": {f"s{i}": 1.0 + i if i < 9 else None for i in range(10)},
-        "always": {f"s{i}": 0.0 + i for i in range(10)},
-    }
-    ranked = stats.rank(rows, "lower")
-    assert [(r.name, r.rank) for r in ranked] == [("always", 1), ("mostly", 2), ("never", None), ("rarely", None)]
-    assert [r.summary.undefined for r in ranked] == [0, 1, 10, 8]
-    # own means would be 4.5 and 5: the missing sample is the hardest one; on common samples they are 4 and 5
-    assert ranked[1].to_best.mean == pytest.approx(1.0)
-    assert stats.rank({}, "lower") == []
-    assert [r.rank for r in stats.rank({"a": {"s": 1.0}, "b": {"t": 1.0}}, "lower")] == [None, None]
-    with pytest.raises(InvalidInput, match="sideways"):
-        stats.rank(rows, "sideways")
-
-
-def test_missing_hard_samples_do_not_win_a_ranking():
-    # "lazy" fails on the two hardest samples: its own mean is lower, on common samples it is worse everywhere
-    honest = {f"s{i}": 10.0 if i > 7 else 1.0 for i in range(10)}
-    lazy = {f"s{i}": None if i > 7 else 1.5 for i in range(10)}
-    assert stats.summarise(lazy.values()).mean < stats.summarise(honest.values()).mean
-    assert [r.name for r in stats.rank({"lazy": lazy, "honest": honest}, "lower")] == ["honest", "lazy"]
+def test_students_interval_agrees_with_scipy():
+    x = np.random.default_rng(4).normal(size=15)
+    theirs = scipy_stats.t.interval(0.9, 14, loc=x.mean(), scale=scipy_stats.sem(x))
+    assert stats.student_interval(x, 0.9) == pytest.approx(theirs)
 
 
 def test_seeds_are_averaged_within_samples_and_their_spread_kept_apart():

@@ -15,14 +15,15 @@ from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.results import verification as verify
 from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import collect, submit
+from slalom_bench.results.ranking import rank
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.recomputing import recompute
-from slalom_bench.results.statistics import average_seeds, rank
+from slalom_bench.results.statistics import average_seeds
 from slalom_bench.results.submission import LARGEST_FILE, read_submission, spell, to_text
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.loading import Loader
 
-FIDELITY = MetricLabel.of("strict-fidelity", 1, {"largest": 2})
+FIDELITY = MetricLabel.of("strict-fidelity", 2, {"largest": 2})
 DELETION = MetricLabel.of("deletion", 1)
 
 
@@ -276,7 +277,7 @@ def test_ties_and_ranks_are_those_of_the_paired_statistics(full):
         for row in submission.rows
         if row.budget == 60
     }
-    expected = {ranked.name: ranked for ranked in rank(table, "higher")}
+    expected = {ranked.name: ranked for ranked in rank(table, "higher", relevant=0.01).rows}
     for row in board.rows:
         assert row.cells[DELETION].ranked == expected[row.name]
     assert Counter(board.metrics) == Counter(submission.metrics)

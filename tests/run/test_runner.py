@@ -314,7 +314,7 @@ def test_provenance_is_in_the_run(tmp_path):
 def test_bad_suites_are_refused_by_name():
     with pytest.raises(InvalidInput, match="at least one positive"):
         suite(budgets=(0,))
-    with pytest.raises(InvalidInput, match="unknown removal 'drop': known: delete, mask, pad"):
+    with pytest.raises(InvalidInput, match="unknown removal 'drop': known: delete, gap, mask, pad"):
         build_suite("smoke", removal="drop")
     with pytest.raises(InvalidInput, match="give --suite"):
         build_suite()

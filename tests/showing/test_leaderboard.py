@@ -118,16 +118,19 @@ def test_times_of_two_machines_stand_in_two_tables(submissions):
     assert all(row.seconds is None for row in boards([unknown])[0].rows)
 
 
-def test_model_time_of_answers_that_were_known_is_counted(lab, tmp_path):
+def test_answers_that_were_known_are_counted_as_if_computed(lab, tmp_path):
     run = lab.run(tmp_path / "run", budgets=(60,), explainers=("linear-deletion", "slalom-fidel"))
     (board,) = boards([read_submission(path) for path in submit(read_run(run), tmp_path / "results")])
     (row,) = [row for row in board.rows if row.name == "slalom-fidel"]
-    assert row.cost.forwards == 0
+    assert 0 < row.cost.forwards == row.cost.shared
     assert 0 < row.cost.saved_seconds <= row.cost.model_seconds <= row.cost.seconds
     (first,) = [row for row in board.rows if row.name == "linear-deletion"]
-    assert first.cost.saved_seconds == 0
+    assert (first.cost.saved_seconds, first.cost.shared) == (0, 0)
+    counts = {"queries", "forwards", "tokens", "batches", "padding", "hits"}
+    assert row.cost.model_dump(include=counts) == first.cost.model_dump(include=counts)
     assert row.cost.model_seconds == pytest.approx(first.cost.model_seconds, rel=0.2)
     (line,) = [line for line in markdown.cost(board).splitlines() if "slalom-fidel" in line]
+    assert line.split("|")[3].strip() == f"{row.cost.forwards:,.0f}" != "0"
     assert line.count("†") == 3
 
 
@@ -187,11 +190,61 @@ def test_too_few_samples_to_separate_anything_are_called_so(lab, tmp_path):
     (board,) = boards([read_submission(path) for path in submit(read_run(run), tmp_path / "results")])
     assert board.too_few
     assert "So few samples" in markdown.section(board)
-    tied = [row.cells[DELETION].best for row in board.rows if row.cells[DELETION].ranked.rank]
-    assert all(tied)
+    assert not any(cell.marked for row in board.rows for cell in row.cells.values())
+    assert {cell.place for row in board.rows if (cell := row.cells[DELETION]).ranked.rank} == {"1-4"}
     enough = lab.run(tmp_path / "enough", budgets=(20,))
     (board,) = boards([read_submission(path) for path in submit(read_run(enough), tmp_path / "results2")])
     assert not board.too_few
+
+
+def test_a_metric_that_cannot_tell_the_methods_apart_says_so_and_marks_nothing(submissions):
+    full = next(s for s in submissions if s.model.tier == "full")
+    board = boards([altered(full, **{"metrics__deletion@1__relevant": 1e6})])[0]
+    assert not any(cell.marked for row in board.rows for cell in row.cells.values() if cell is row.cells[DELETION])
+    assert "nothing is marked: deletion." in markdown.section(board)
+    assert (
+        "nothing is marked: deletion."
+        in generate([altered(full, **{"metrics__deletion@1__relevant": 1e6})])["index.html"]
+    )
+    column = next(c for c in markdown.effects(board).splitlines() if c.startswith("| random "))
+    assert column.rstrip(" |").endswith("≈")
+
+
+def test_effects_and_the_quality_of_metrics_are_on_every_board(submissions):
+    text = generate(submissions)["synthetic-slalom.md"]
+    assert text.count("#### Difference from the best") == text.count("#### How good each metric is here") == 4
+    assert "strict-fidelity: compared on the log scale (geometric means)." in text
+    board = boards(submissions)[0]
+    for label, quality in board.quality.items():
+        name = board.metrics[label].name
+        (line,) = re.findall(rf"^\| {name} [↑↓] .*$", markdown.metric_quality(board), re.M)
+        assert f"{quality.told_apart:.0%}" in line
+        assert f"{quality.reliability:.2f}" in line
+    best = next(row for row in board.rows if row.cells[DELETION].ranked.rank == 1)
+    worse = next(row for row in board.rows if (row.cells[DELETION].ranked.rank or 0) > 1)
+    gap = worse.cells[DELETION].ranked.to_best
+    assert best.cells[DELETION].ranked.to_best is None
+    assert f"{number(gap.value)} [{number(gap.low)}, {number(gap.high)}]" in markdown.effects(board)
+    page = generate(submissions)["index.html"]
+    assert page.count("How good each metric is here") == 4
+
+
+def test_a_file_from_before_metrics_declared_a_scale_reads_the_same_and_keeps_its_name(submissions):
+    full = next(s for s in submissions if s.model.tier == "full")
+    data = json.loads(to_text(full))
+    for info in data["metrics"].values():
+        assert info.pop("scale") in ("linear", "log")
+        assert info.pop("relevant") > 0
+    old = Submission.model_validate(data)
+    assert json.loads(to_text(old)) == data
+    assert old.file_name != full.file_name
+    # what it does not say is asked of the registered metric
+    assert [b.rankings.keys() for b in boards([old])] == [b.rankings.keys() for b in boards([full])]
+    for mine, theirs in zip(boards([old]), boards([full]), strict=True):
+        assert {r.name: r.cells for r in mine.rows} == {r.name: r.cells for r in theirs.rows}
+    # and of a metric that nobody knows, nothing is assumed
+    unknown = altered(old, **{"metrics__deletion@1__name": "never-heard-of"})
+    assert boards([unknown])[0].metrics[DELETION].scale is None
 
 
 def test_a_forge_renders_tables_and_no_markup_of_a_submission(submissions):

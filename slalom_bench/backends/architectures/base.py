@@ -164,10 +164,21 @@ class Architecture:
         limits = [getattr(config, key, None) for key in ("max_position_embeddings", "n_positions")]
         return next((int(value) for value in limits if isinstance(value, int) and value > 0), None)
 
+    def first_position(self, config: Any) -> int | None:
+        """The position id of a sequence's first token, where the forward pass takes absolute `position_ids`.
+
+        None where it does not (or where that is not known): then no token can keep its position when others go.
+        """
+        return None
+
     def capabilities(self, config: Any) -> frozenset[str]:
-        """What a classifier gives: attention maps only where it has attention heads."""
-        heads = getattr(config, "num_attention_heads", None)
-        return frozenset({"queries", "gradients", "attentions"} if heads else {"queries", "gradients"})
+        """What a classifier gives: attention maps only with attention heads, positions only with absolute ones."""
+        found = {"queries", "gradients"}
+        if getattr(config, "num_attention_heads", None):
+            found.add("attentions")
+        if self.first_position(config) is not None:
+            found.add("positions")
+        return frozenset(found)
 
     def reads_last(self, model: nn.Module) -> bool:
         """Whether a classifier reads the last position: transformers calls the head of every decoder `score`."""

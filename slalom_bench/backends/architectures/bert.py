@@ -55,6 +55,10 @@ class Bert(Architecture):
     relevance = RelevanceMaps("embeddings.LayerNorm", queries_and_keys=("query", "key"), values=("value",))
     prefix, suffix = ("[CLS]",), ("[SEP]",)
 
+    def first_position(self, config: Any) -> int:
+        """The first row of the table of positions."""
+        return 0
+
     def random_classifier(self, size: Size) -> Any:
         """`BertForSequenceClassification`."""
         import transformers as hf

@@ -57,6 +57,10 @@ class DistilBert(Architecture):
     relevance = RelevanceMaps("embeddings.LayerNorm", queries_and_keys=("q_lin", "k_lin"), values=("v_lin",))
     prefix, suffix = ("[CLS]",), ("[SEP]",)
 
+    def first_position(self, config: Any) -> int:
+        """The first row of the table of positions."""
+        return 0
+
     def random_classifier(self, size: Size) -> Any:
         """`DistilBertForSequenceClassification`."""
         import transformers as hf

@@ -65,6 +65,10 @@ class Gpt2(Architecture):
     parts = Gpt2Parts
     relevance = RelevanceMaps("drop", fused=("c_attn",))
 
+    def first_position(self, config: Any) -> int:
+        """The first row of the table of positions."""
+        return 0
+
     def random_classifier(self, size: Size) -> Any:
         """`GPT2ForSequenceClassification`."""
         import transformers as hf

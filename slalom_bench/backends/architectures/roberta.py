@@ -24,7 +24,11 @@ class RobertaPositions(Architecture):
     def max_length(self, config: Any) -> int | None:
         """As many rows of the table as lie behind the padding index."""
         limit = super().max_length(config)
-        return None if limit is None else limit - int(config.pad_token_id or 0) - 1
+        return None if limit is None else limit - self.first_position(config)
+
+    def first_position(self, config: Any) -> int:
+        """The row behind the padding index."""
+        return int(config.pad_token_id or 0) + 1
 
 
 class Roberta(RobertaPositions):

@@ -1,0 +1,136 @@
+"""Normalised insertion and deletion: where a method lies between the worst and the best order of a text's tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from slalom_bench.core import undefined
+from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample, Score
+from slalom_bench.errors import InvalidInput
+from slalom_bench.metrics._rankings import rank_towards_prediction
+from slalom_bench.numerics.orders import beam_search
+from slalom_bench.registry import metric
+
+if TYPE_CHECKING:
+    from slalom_bench.core.context import Context
+    from slalom_bench.handle.classifier import Classifier
+
+CANDIDATES = 32
+
+
+class _NormalisedCurve:
+    """An area over a curve in log-odds, as a share of the range that orders of the text's tokens span."""
+
+    deletes: bool
+
+    def __init__(self, steps: int = 10, width: int = 3) -> None:
+        self.steps = steps
+        self.width = width
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """A curve for each score of the explanation; once for each text the search of the bounds."""
+        if self.steps < 1 or self.width < 1:
+            raise InvalidInput(f"normalised curves: steps={self.steps}, width={self.width}; both must be at least 1")
+        counts = np.arange(1, min(self.steps, len(sample) - 1) + 1)
+        ranking, full = rank_towards_prediction(classifier, sample, explanation, len(counts))
+        if not ranking.ranks:
+            return ranking.score()
+        kept = ranking.log_odds(classifier, sample, lambda ranks: self.keep(ranks, counts))
+        rule = classifier.removal
+        key = (
+            *("normalised-curve", classifier.identity(), type(rule).__qualname__, repr(vars(rule))),
+            *(sample.ids.tobytes(), ranking.towards, self.deletes, self.steps, self.width),
+        )
+        lower, upper = context.once(key, lambda: self.bounds(classifier, sample, ranking.towards))
+        if reason := undefined.no_range(lower, upper):
+            return Score({}, {**dict.fromkeys(ranking.ranks, reason), **ranking.reasons})
+        return ranking.score(((full - kept).mean(axis=1) - lower) / (upper - lower))
+
+    def keep(self, ranks: Ints, counts: Ints) -> Bools:
+        """Keep-masks (counts x n) with so many of the top tokens alone, or deleted."""
+        return ranks >= counts[:, None] if self.deletes else ranks < counts[:, None]
+
+    def bounds(self, classifier: Classifier, sample: Sample, towards: int) -> tuple[float, float]:
+        """The lowest and the highest area that the search finds: of the model and the text, whatever the explainer."""
+        n = len(sample)
+        steps = min(self.steps, n - 1)
+
+        def lost(chosen: Bools) -> Floats:
+            """F(x) - F(what is kept) of chosen positions."""
+            kept = ~chosen if self.deletes else chosen
+            return full - classifier.log_odds(classifier.mask(sample, kept), towards)
+
+        def search(sign: float) -> float:
+            """The area of the best order found, losses counted with this sign."""
+            best = beam_search(lambda chosen: sign * lost(chosen), n, steps, self.width, CANDIDATES)
+            return sign * best.total / steps
+
+        # a scope of its own: what is computed, and its last bits, must not depend on the explainer that comes first
+        with classifier.work():
+            full = classifier.log_odds([sample.ids], towards)[0]
+            return search(-1.0), search(1.0)
+
+
+@metric(
+    "deletion-normalised",
+    version=1,
+    order=35,
+    needs={"queries"},
+    direction="higher",
+    unit="share of the range",
+    headline="@primary",
+    relevant=0.02,
+)
+class DeletionNormalised(_NormalisedCurve):
+    """Deletion in log-odds as a share of what any order of this text's tokens can reach: 1 is the best one found.
+
+    (A - lower) / (upper - lower), A = mean over k = 1..K of F_c(x) - F_c(x without its top k), K = min(steps, n - 1),
+    F_c the log-odds of the predicted class c and tokens ranked by score towards c, ties by position; one value for each
+    score. upper and lower are the highest and lowest A that a beam search over orders finds, once for each model and
+    text: the first step tries every token, later ones the 32 whose deletion alone raises (lowers) A most, so that a
+    text costs at most n + 64 x steps x width queries. The search is not exhaustive: a value may lie a little outside
+    0 to 1, and is not clipped. Unsigned scores rank from the largest down. The same in both protocols.
+    Needs queries. Undefined for texts of one token, for constant scores, where more than two classes are known and c is
+    not the explained one, and where the bounds are equal.
+
+    Args:
+        steps: the most tokens that are deleted.
+        width: of the beam.
+
+    Reference:
+        Edin et al. 2025, Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attributions
+        Explainability, ACL (there in probability and over all tokens).
+    """
+
+    deletes = True
+
+
+@metric(
+    "insertion-normalised",
+    version=1,
+    order=36,
+    needs={"queries"},
+    direction="lower",
+    unit="share of the range",
+    headline="@primary",
+    relevant=0.02,
+)
+class InsertionNormalised(_NormalisedCurve):
+    """Insertion in log-odds as a share of what any order of this text's tokens can reach: 0 is the best one found.
+
+    (A - lower) / (upper - lower), A = mean over k = 1..K of F_c(x) - F_c(the top k of x alone), K = min(steps, n - 1);
+    the candidates of the search are the tokens that by themselves have the lowest (highest) loss. Otherwise as
+    `deletion-normalised`.
+
+    Args:
+        steps: the most tokens that are kept.
+        width: of the beam.
+
+    Reference:
+        Edin et al. 2025, Normalized AOPC: Fixing Misleading Faithfulness Metrics for Feature Attributions
+        Explainability, ACL (there in probability and over all tokens).
+    """
+
+    deletes = False

@@ -1,0 +1,56 @@
+"""Symmetric relevance gain: deleting the most relevant tokens first against deleting the least relevant first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from slalom_bench.core.types import Explanation, Sample, Score
+from slalom_bench.metrics._rankings import FRACTIONS, fraction_counts, rank_towards_prediction
+from slalom_bench.registry import metric
+
+if TYPE_CHECKING:
+    from slalom_bench.core.context import Context
+    from slalom_bench.handle.classifier import Classifier
+
+
+@metric(
+    "srg",
+    version=1,
+    order=20,
+    needs={"queries"},
+    direction="higher",
+    unit="log-odds",
+    headline="@primary",
+    relevant=0.05,
+)
+class SymmetricRelevanceGain:
+    """How much more the log-odds fall when the top-ranked tokens are deleted than when the lowest-ranked are.
+
+    Mean over fractions q of F_c(x without its lowest q) - F_c(x without its top q), F_c the log-odds of the predicted
+    class c: `deletion-log-odds` most relevant first minus the same least relevant first, so that what deleting any
+    tokens does cancels; a random ranking has 0 in expectation. Tokens are ranked by score towards c, ties by position.
+    Least relevant first is the same ranking from its end. Unsigned scores rank by their size, from the largest down,
+    and so have a value too. The same in both protocols. Needs queries. Undefined for texts of one token, for constant
+    scores, and where more than two classes are known and c is not the explained one.
+
+    Args:
+        fractions: of the content tokens, each rounded up to whole tokens.
+
+    Reference:
+        Bluecher et al. 2024, Decoupling Pixel Flipping and Occlusion Strategy for Consistent XAI Benchmarks, TMLR.
+    """
+
+    def __init__(self, fractions: Sequence[float] = FRACTIONS) -> None:
+        self.fractions = tuple(fractions)
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """The queries of `deletion`, which the handle answers once for both, and as many from the ranking's end."""
+        n = len(sample)
+        counts = fraction_counts(self.fractions, n, classifier.empty_allowed)
+        ranking, _ = rank_towards_prediction(classifier, sample, explanation, len(counts))
+        if not ranking.ranks:
+            return ranking.score()
+        without_top = ranking.log_odds(classifier, sample, lambda ranks: ranks >= counts[:, None])
+        without_lowest = ranking.log_odds(classifier, sample, lambda ranks: ranks < n - counts[:, None])
+        return ranking.score((without_lowest - without_top).mean(axis=1))

@@ -1,0 +1,62 @@
+"""`slalom-bench power`: how many texts it takes to tell two methods apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def power_command(
+    run: Annotated[Path, typer.Argument(help="A run directory.")],
+    metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
+    a: Annotated[str | None, typer.Option("--a", help="A method of the run; with --b. Else the top two.")] = None,
+    b: Annotated[str | None, typer.Option("--b", help="The other method.")] = None,
+    difference: Annotated[
+        float | None,
+        typer.Option(help="The difference to look for: in the metric's unit, on the log scale a share (0.05: 5 %)."),
+    ] = None,
+    power: Annotated[float, typer.Option(help="How often the difference is to be found.")] = 0.8,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON on stdout.")] = False,
+) -> None:
+    """How many texts separate two methods: as the only comparison, and on the board of all methods of the run.
+
+    It assumes that further texts are like those of the run: the same mean and standard deviation of the paired
+    difference, which is about normal (for metrics on the log scale that of the logarithms). Without --difference
+    the one that was found is taken for the true one; the top two are chosen by the same data, so read the number as an
+    order of magnitude. With --difference alone the deviation is the median over all pairs. The
+    board's level is that of the simultaneous critical value with as many methods as the run has.
+
+    Examples:
+
+      slalom-bench power runs/imdb
+
+      slalom-bench power runs/imdb --metric deletion --a lime --b attnlrp
+
+      slalom-bench power runs/imdb --metric deletion --difference 0.01
+    """
+    from slalom_bench.results.boards import boards
+    from slalom_bench.results.collect import require_results
+    from slalom_bench.results.power import Question, power_table
+    from slalom_bench.results.reading import read_run
+
+    made = boards([collected.submission for collected in require_results(read_run(run), unfinished=True)])
+    rows = power_table(made, Question(metric, a, b, difference, power))
+    if as_json:
+        typer.echo(json.dumps([row.to_dict() for row in rows]))
+        return
+    from slalom_bench.showing.markdown import table
+    from slalom_bench.showing.wording import number
+
+    head = ["board", "metric", "a", "b", "difference", "sd", "texts here", "needed alone", "needed on the board"]
+    spelled = [
+        [
+            *(row.board, row.metric + (" (log)" if row.scale == "log" else ""), row.a, row.b),
+            *(number(row.difference), number(row.sd), str(row.texts)),
+            *("no number" if texts is None else f"{texts:,}" for texts in (row.alone, row.together)),
+        ]
+        for row in rows
+    ]
+    typer.echo(table(head, spelled, (4, 5, 6, 7, 8)))

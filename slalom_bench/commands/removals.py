@@ -1,0 +1,62 @@
+"""`slalom-bench removals`: do the removal rules agree on which explainer is best?"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from slalom_bench.results.removal_agreement import RuleAgreement
+
+
+def removals_command(
+    runs: Annotated[list[Path], typer.Argument(help="Run directories, of two removal rules or more.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON on stdout.")] = False,
+) -> None:
+    """Rank correlations of the explainers between removal rules, for every metric.
+
+    Deleting tokens also moves the others (see the metric position-shift), so a ranking under `delete` is read beside
+    the one under `gap`, `mask` or `pad`. Runs of the same task, model, budget and explainers are compared on the
+    samples that have scores under both rules.
+
+    Examples:
+
+      slalom-bench run --task imdb --model mini-bert --removal delete --out runs/delete
+
+      slalom-bench run --task imdb --model mini-bert --removal gap --out runs/gap
+
+      slalom-bench removals runs/delete runs/gap
+    """
+    from slalom_bench.results.reading import read_run
+    from slalom_bench.results.removal_agreement import removal_agreement
+
+    found = removal_agreement([read_run(run) for run in runs])
+    if as_json:
+        typer.echo(json.dumps([agreement.to_dict() for agreement in found]))
+        return
+    for title, agreements in groupby(found, key=lambda agreement: agreement.table):
+        _show(title, agreements)
+
+
+def _show(title: str, agreements: Iterable[RuleAgreement]) -> None:
+    """One table of Markdown: a row for each metric and pair of rules."""
+    from slalom_bench.showing.markdown import escape, table
+    from slalom_bench.showing.wording import heading
+
+    rows = []
+    for found in agreements:
+        correlations = [found.reason or "-", ""]
+        if found.spearman is not None and found.kendall is not None:
+            correlations = [f"{found.spearman:.2f}", f"{found.kendall:.2f}"]
+        best = list(found.best) if found.means else ["-", "-"]
+        named = [f"{rule}: {escape(name)}" for rule, name in zip(found.rules, best, strict=True)]
+        rows.append([heading(found.metric), " / ".join(found.rules), str(len(found.means)), *correlations, *named])
+    typer.echo(f"\n{escape(title)}: rank correlation of the explainers' means between removal rules\n")
+    header = ["metric", "rules", "explainers", "Spearman", "Kendall", "best", "best"]
+    typer.echo(table(header, rows, (2, 3, 4)))

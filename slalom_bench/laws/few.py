@@ -1,0 +1,37 @@
+"""The mask law `few`: two to ten random positions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slalom_bench.core import undefined
+from slalom_bench.core.types import Bools, Floats, Sample
+from slalom_bench.numerics.masks import balanced_deletions, evenly
+from slalom_bench.registry import law
+
+
+@law("few", version=1)
+class Few:
+    """2 to 10 random positions, each number of them equally often; a text needs more tokens than the largest.
+
+    Single deletions are left out: there are only n of them, and many methods ask for all.
+
+    Args:
+        smallest: the fewest positions removed.
+        largest: the most.
+    """
+
+    ranked = False
+
+    def __init__(self, smallest: int = 2, largest: int = 10) -> None:
+        self.smallest = smallest
+        self.largest = largest
+
+    def undefined(self, sample: Sample) -> str | None:
+        """Where the largest removal would leave nothing."""
+        return undefined.too_short(len(sample), self.largest)
+
+    def draw(self, sample: Sample, count: int, rng: np.random.Generator, effects: Floats | None = None) -> Bools:
+        """Positions balanced among the masks of one size."""
+        sizes = evenly(np.arange(self.smallest, self.largest + 1), count, rng)
+        return balanced_deletions(len(sample), sizes, rng)

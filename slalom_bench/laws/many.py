@@ -1,0 +1,28 @@
+"""The mask law `many`: a tenth to a half of the text, at random."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slalom_bench.core import undefined
+from slalom_bench.core.types import Bools, Floats, Sample
+from slalom_bench.numerics.masks import balanced_deletions, evenly
+from slalom_bench.registry import law
+
+_SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+
+
+@law("many", version=1)
+class Many:
+    """10, 20, 30, 40 or 50 % of the positions, at random, each share equally often; a text needs 10 tokens."""
+
+    ranked = False
+
+    def undefined(self, sample: Sample) -> str | None:
+        """Where the smallest share is less than one token."""
+        return undefined.TOO_SHORT if len(sample) * _SHARES[0] < 1 else None
+
+    def draw(self, sample: Sample, count: int, rng: np.random.Generator, effects: Floats | None = None) -> Bools:
+        """Shares rounded to whole positions, which are balanced among the masks of one size."""
+        sizes = np.round(np.multiply(_SHARES, len(sample))).astype(np.int64)
+        return balanced_deletions(len(sample), evenly(sizes, count, rng), rng)

@@ -1,0 +1,29 @@
+"""The removal rule `gap`: a removed token goes, and the others keep their positions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slalom_bench.core.removal import checked_keep
+from slalom_bench.core.sequences import Places, Ragged
+from slalom_bench.core.tokens import Tokens
+from slalom_bench.core.types import Bools, Ints
+from slalom_bench.registry import removal
+
+
+@removal("gap", version=1, needs={"positions"})
+class Gap:
+    """Drop the ids and leave the gap: the text is shorter, but every token keeps its position id.
+
+    Beside `delete` it tells what a missing token does from what moving the others does. Special tokens keep their
+    positions too. To attention it is what `pad` is, with fewer tokens to compute. Models without absolute positions
+    (BLOOM, Mamba, a bag of words, a black box) are refused.
+    """
+
+    closes_gaps = False
+
+    def apply(self, ids: Ints, keep: Bools, tokens: Tokens) -> Ragged:
+        """The kept ids of every mask, end to end, each with its place in the sample."""
+        ids, keep = checked_keep(ids, keep)
+        places = Places(np.nonzero(keep)[1], np.full(len(keep), len(ids), np.int64))
+        return Ragged(np.broadcast_to(ids, keep.shape)[keep], np.count_nonzero(keep, axis=1), places)

@@ -1,0 +1,156 @@
+"""How good a metric is here: does it tell methods apart, would other texts say the same, does it say anything new."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TypeVar
+
+import numpy as np
+
+from slalom_bench.core import undefined
+from slalom_bench.core.types import Floats
+from slalom_bench.numerics.correlation import pearson, spearman
+from slalom_bench.results.ranking import Ranking
+from slalom_bench.results.separation import Pairwise
+
+POWER = 0.8
+SPLITS = 500
+LEAST_METHODS = 3
+"""A correlation over fewer methods is +-1 whatever they are."""
+LEAST_TEXTS = 4
+MOST_TEXTS = 1_000_000
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class MetricQuality:
+    """What a metric can do on one board. None: not defined for so few methods or texts."""
+
+    methods: int
+    texts: int
+    """That all ranked methods define."""
+    told_apart: float | None
+    """Discriminability: share of pairs that are significantly different, and not certainly by less than matters."""
+    reliability: float | None
+    """Correlation to be expected with the methods' means on as many other texts."""
+    top: tuple[str, str] | None
+    """Best and second, by their means."""
+    top_matters: bool
+    """Whether these two differ, as found, by what matters."""
+    texts_needed: int | None
+    """To separate these two in four of five runs; None where they do not differ, or more than a million."""
+
+
+def metric_quality(ranking: Ranking, seed: int = 0) -> MetricQuality:
+    """The quality of a metric from its ranking."""
+    m, pairs = len(ranking.names), ranking.pairs
+    apart = pairs.told_apart(ranking.relevant)
+    share = float(apart.sum()) / (m * (m - 1) / 2) if m > 1 else None
+    top = (ranking.rows[0].name, ranking.rows[1].name) if m > 1 else None
+    needed, matters = _top_two(ranking)
+    return MetricQuality(m, pairs.n, share, reliability(ranking.scores, seed), top, matters, needed)
+
+
+def reliability(scores: Floats, seed: int = 0, splits: int = SPLITS) -> float | None:
+    """Split-half reliability of the columns' means, stepped up to all rows.
+
+    The texts are halved at random `splits` times; r is the mean Pearson correlation, over methods, between the means of
+    the two halves, and 2r / (1 + r) the reliability of all texts (Spearman-Brown); zero where r is not positive. Splits
+    in which a half gives all methods the same mean are left out.
+
+    Args:
+        scores: texts x methods, on the compared scale.
+        seed: of the halves.
+        splits: how many.
+
+    Returns:
+        From 0 to 1, or None for fewer than three methods or four texts, and where no split has a correlation.
+    """
+    n, m = scores.shape
+    if m < LEAST_METHODS or n < LEAST_TEXTS:
+        return None
+    rng = np.random.default_rng([seed, n, m])
+    found = []
+    for _ in range(splits):
+        order = rng.permutation(n)
+        one, other = scores[order[: n // 2]].mean(axis=0), scores[order[n // 2 :]].mean(axis=0)
+        if not undefined.correlation(one, other):
+            found.append(pearson(one, other))
+    if not found:
+        return None
+    r = max(0.0, float(np.mean(found)))
+    return 2 * r / (1 + r)
+
+
+def pair_level(pairs: Pairwise) -> float | None:
+    """The two-sided level of one pair's t test that the simultaneous critical value amounts to; None if infinite."""
+    from scipy.special import stdtr
+
+    if not np.isfinite(pairs.critical):
+        return None
+    return min(pairs.level, float(2 * stdtr(pairs.n - 1, -pairs.critical)))
+
+
+def texts_needed(effect: float, level: float, power: float = POWER) -> int | None:
+    """The fewest texts with which a paired t test at this two-sided level finds a difference with this power.
+
+    Args:
+        effect: the mean paired difference over its standard deviation.
+        level: of the test, two-sided.
+        power: how often the difference is to be found.
+
+    Returns:
+        At least two; None for no difference, or where a million texts are too few.
+
+    >>> texts_needed(0.5, 0.05)
+    34
+    """
+    low, high = 1, 2
+    while not _found(effect, high, level, power):
+        low, high = high, 2 * high
+        if low >= MOST_TEXTS:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _found(effect, middle, level, power) else (middle, high)
+    return high
+
+
+def _found(effect: float, n: int, level: float, power: float) -> bool:
+    from scipy.special import nctdtr, stdtrit
+
+    if effect == 0:
+        return False
+    if not np.isfinite(effect):
+        return True
+    critical = float(stdtrit(n - 1, 1 - level / 2))
+    return float(1 - nctdtr(n - 1, abs(effect) * np.sqrt(n), critical)) >= power
+
+
+def _top_two(ranking: Ranking) -> tuple[int | None, bool]:
+    """Texts to separate best and second at the level of the board, and whether their difference matters."""
+    level = pair_level(ranking.pairs)
+    if len(ranking.names) < 2:
+        return None, False
+    i, j = (list(ranking.names).index(row.name) for row in ranking.rows[:2])
+    mean = abs(float(ranking.pairs.difference[i, j]))
+    sd = float(ranking.pairs.error[i, j] * np.sqrt(ranking.pairs.n))
+    matters = mean > 0 if ranking.relevant is None else mean >= ranking.relevant
+    return (None if level is None or sd == 0 else texts_needed(mean / sd, level)), matters
+
+
+def metric_agreement(rankings: Mapping[K, Ranking]) -> dict[tuple[K, K], float]:
+    """Spearman correlation of every two metrics over the methods that both rank; +1: the same order, best to worst.
+
+    Left out where fewer than three methods are ranked by both, or one gives them all the same mean.
+    """
+    means = {label: dict(zip(r.names, r.scores.mean(axis=0), strict=True)) for label, r in rankings.items() if r.names}
+    found = {}
+    for one, other in combinations(means, 2):
+        common = [name for name in means[one] if name in means[other]]
+        x, y = (np.array([means[label][name] for name in common]) for label in (one, other))
+        if len(common) >= LEAST_METHODS and not undefined.correlation(x, y):
+            found[one, other] = spearman(x, y)
+    return found

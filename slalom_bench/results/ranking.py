@@ -1,0 +1,217 @@
+"""Rankings that keep their level: marks, rank sets and differences from the best, from one comparison of all pairs.
+
+Places, marks and intervals come from the samples that all ranked rows define. A metric of skewed positive errors is
+compared on the log scale, where means are those of logarithms: geometric means, and ratios instead of differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from slalom_bench.core.types import Floats
+from slalom_bench.errors import InvalidInput
+from slalom_bench.results.separation import Pairwise, all_pairs
+from slalom_bench.results.statistics import ROUNDING, Scores, Summary, student_interval, summarise
+
+Direction = Literal["higher", "lower"]
+Scale = Literal["linear", "log"]
+Verdict = Literal["best", "not separable", "no practical difference", "worse", "not ranked"]
+TIED: tuple[Verdict, ...] = ("best", "not separable", "no practical difference")
+COVERAGE = 0.5
+"""An explainer with scores for less than this share of the samples is listed but not ranked."""
+FLOOR = 1e-6
+"""On the log scale errors count as no less than this share of the typical one, the median of the rows' medians: zeros
+have a logarithm then, and what is exact up to rounding is tied with what is exact."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Row minus best, on the log scale row over best, with its interval, simultaneous over all pairs."""
+
+    n: int
+    value: float
+    low: float | None
+    high: float | None
+    """None where there are too few samples for a finite interval."""
+    ratio: bool
+
+
+@dataclass(frozen=True)
+class GeometricMean:
+    """exp of the mean logarithm, with Student's interval on the logarithms; it needs two samples."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """One row of a ranking: its own summary, and its place among the samples that all ranked rows define."""
+
+    name: str
+    summary: Summary
+    verdict: Verdict = "not ranked"
+    rank: int | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+    """The rank set: 1 + how many are significantly better, all - how many are significantly worse; joint over rows."""
+    to_best: Effect | None = None
+    p_adjusted: float | None = None
+    """Of the best being better than this row, adjusted over all pairs."""
+    geometric: GeometricMean | None = None
+    """On the log scale only."""
+
+    @property
+    def tied_with_best(self) -> bool:
+        """No other row is significantly better by what could matter."""
+        return self.verdict in TIED
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The rows of one metric, best first, and the comparison they come from."""
+
+    rows: Sequence[Ranked]
+    scale: Scale
+    names: Sequence[str]
+    """The ranked rows: the columns of `scores` and of `pairs`."""
+    scores: Floats
+    """Samples x names on the compared scale, turned so that smaller is better."""
+    pairs: Pairwise
+    relevant: float | None
+    """The smallest difference that matters, on the compared scale."""
+
+    @property
+    def separates(self) -> bool:
+        """Whether any pair is told apart by what could matter; if none is, nothing is marked."""
+        return bool(self.pairs.told_apart(self.relevant).any())
+
+
+def rank(
+    table: Mapping[str, Scores],
+    direction: Direction,
+    *,
+    scale: Scale = "linear",
+    relevant: float | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Ranking:
+    """Rank rows by their means over the samples that all ranked rows define, with marks that keep their level.
+
+    A row is tied with the best unless another is significantly better (all pairs at once, see
+    `slalom_bench.results.separation`), and that not certainly by less than matters. A row that defines less than half
+    of what the fullest row defines would shrink the common samples for everyone: it comes last and has no rank.
+
+    Args:
+        table: sample id to score, for each row.
+        direction: whether higher or lower is better.
+        scale: `log` compares mean logarithms (geometric means); scores must not be negative then, and the smallest
+            count as FLOOR times the median of the rows' medians.
+        relevant: the smallest difference that matters, in the metric's unit; on the log scale as a share (0.05: 5 %).
+        confidence: 1 - the chance that any pair is separated wrongly; also that of the intervals of means.
+        seed: of resamples and sign patterns.
+
+    Returns:
+        The rows, best first, with what they were compared by.
+    """
+    if direction not in ("higher", "lower"):
+        raise InvalidInput(f"direction must be higher or lower, not {direction!r}")
+    summaries = {name: summarise(row.values(), confidence=confidence, seed=seed) for name, row in table.items()}
+    names, scores = paired(table, summaries)
+    floor = log_floor(scores) if scale == "log" else 0.0
+    compared = np.log(np.maximum(scores, floor)) if scale == "log" else scores
+    turned = compared if direction == "lower" else -compared
+    matters = np.log1p(relevant) if scale == "log" and relevant is not None else relevant
+    pairs = all_pairs(turned, level=round(1 - confidence, 12), seed=seed)
+    means = {
+        name: geometric_mean(row, floor, confidence) if scale == "log" and summaries[name].n else None
+        for name, row in table.items()
+    }
+    rows = _ranked(names, summaries, means, turned, pairs, matters, (direction, scale))
+    rows += [Ranked(name, summaries[name], geometric=means[name]) for name in table if name not in names]
+    return Ranking(rows, scale, names, turned, pairs, matters)
+
+
+def paired(table: Mapping[str, Scores], summaries: Mapping[str, Summary]) -> tuple[list[str], Floats]:
+    """The rows that can be ranked and their scores (samples x rows) on the samples that all of them define."""
+    least = max(1.0, COVERAGE * max((summary.n for summary in summaries.values()), default=0))
+    names = [name for name, summary in summaries.items() if summary.n >= least]
+    samples = list(table[names[0]]) if names else []
+    rows = [[table[name].get(key) for name in names] for key in samples]
+    whole = [row for row in rows if None not in row]
+    return (names, np.array(whole, np.float64)) if whole else ([], np.empty((0, 0)))
+
+
+def log_floor(scores: Floats) -> float:
+    """What the smallest scores count as on the log scale: FLOOR times the median of the rows' positive medians.
+
+    >>> round(log_floor(np.array([[0.0, 2.0, 8.0], [0.0, 2.0, 8.0]])), 9)
+    5e-06
+    """
+    if scores.size and scores.min() < 0:
+        raise InvalidInput(f"a score of {scores.min():g} has no logarithm: only metrics of errors are on the log scale")
+    medians = np.median(scores, axis=0) if scores.size else np.empty(0)
+    positive = medians[medians > 0]
+    return FLOOR * float(np.median(positive)) if len(positive) else 1.0
+
+
+def geometric_mean(row: Scores, floor: float, confidence: float = 0.95) -> GeometricMean:
+    """Of the defined scores of a row, none below the floor."""
+    x = np.log(np.maximum([value for value in row.values() if value is not None], floor))
+    if len(x) < 2:
+        return GeometricMean(float(np.exp(x.mean())), None, None)
+    low, high = student_interval(x, confidence)
+    return GeometricMean(float(np.exp(x.mean())), float(np.exp(low)), float(np.exp(high)))
+
+
+def _ranked(
+    names: Sequence[str],
+    summaries: Mapping[str, Summary],
+    means: Mapping[str, GeometricMean | None],
+    scores: Floats,
+    pairs: Pairwise,
+    relevant: float | None,
+    how: tuple[Direction, Scale],
+) -> list[Ranked]:
+    """The ranked rows, best first; equal means share the better place."""
+    if not names:
+        return []
+    slack = ROUNDING * float(np.abs(scores).max())
+    places = 1 + (pairs.difference > slack).sum(axis=1)
+    order = sorted(range(len(names)), key=lambda i: (places[i], names[i]))
+    best, sets = order[0], pairs.rank_sets()
+    # no worse than the best by what matters, whether or not it is separable from it
+    near = set() if relevant is None else set(np.flatnonzero(pairs.upper[:, best] < relevant))
+    worse = set(np.flatnonzero(pairs.told_apart(relevant).any(axis=0)))
+    rows = []
+    for i in order:
+        verdict: Verdict = "worse" if i in worse else "no practical difference" if i in near else "not separable"
+        rows.append(
+            Ranked(
+                names[i],
+                summaries[names[i]],
+                "best" if i == best else verdict,
+                int(places[i]),
+                *sets[i],
+                None if i == best else _effect(pairs, i, best, *how),
+                None if i == best else float(pairs.p[best, i]),
+                means[names[i]],
+            )
+        )
+    return rows
+
+
+def _effect(pairs: Pairwise, row: int, best: int, direction: Direction, scale: Scale) -> Effect:
+    """Row minus best in the metric's own direction, on the log scale as a ratio."""
+    ends = (-pairs.upper[best, row], pairs.difference[row, best], pairs.upper[row, best])
+    low, value, high = (float(end) for end in (ends if direction == "lower" else (-end for end in reversed(ends))))
+    if not np.isfinite(low):
+        return Effect(pairs.n, float(np.exp(value)) if scale == "log" else value, None, None, scale == "log")
+    if scale == "log":
+        low, value, high = (float(np.exp(end)) for end in (low, value, high))
+    return Effect(pairs.n, value, low, high, scale == "log")

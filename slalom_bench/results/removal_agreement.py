@@ -1,0 +1,154 @@
+"""Rank agreement across removal rules: does the same explainer win however tokens are taken away?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from slalom_bench.core.types import Floats
+from slalom_bench.errors import InvalidInput
+from slalom_bench.numerics.correlation import kendall, spearman
+from slalom_bench.results.collect import collect
+from slalom_bench.results.reading import Run
+from slalom_bench.results.statistics import Scores
+from slalom_bench.results.submission import MetricInfo, Submission, SubmittedRow
+
+FEWEST = 3
+"""Explainers without which a rank correlation says nothing: two agree or not."""
+TOO_FEW = f"fewer than {FEWEST} explainers with scores under both rules"
+NOT_RANKED = "all explainers have the same mean under one rule"
+
+
+class Column(NamedTuple):
+    """What must be the same for two removal rules to be compared: all but the rule and the explainer."""
+
+    table: str
+    """The task, model, budget, protocol and cut in words."""
+    key: str
+    """Hashes of the same, weights and versions included, and the metric's label."""
+
+
+@dataclass
+class _Rules:
+    """The scores of one column: by rule, by explainer (title and version), by sample."""
+
+    info: MetricInfo
+    scores: dict[str, dict[tuple[str, int], dict[str, float | None]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RuleAgreement:
+    """How alike two removal rules rank the explainers by one metric."""
+
+    table: str
+    metric: MetricInfo
+    rules: tuple[str, str]
+    means: Mapping[str, tuple[float, float]]
+    """Of each explainer that has scores under both rules, over the samples that have them under both."""
+    spearman: float | None = None
+    kendall: float | None = None
+    """tau-b."""
+    reason: str = ""
+    """Why there is no correlation."""
+
+    @property
+    def best(self) -> tuple[str, str]:
+        """The explainer with the best mean under each rule; of equal ones the first by name."""
+        sign = 1 if self.metric.direction == "lower" else -1
+        first, second = (min(self.means, key=lambda name: sign * self.means[name][i]) for i in (0, 1))
+        return first, second
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "table": self.table,
+            "metric": str(self.metric.label),
+            "direction": self.metric.direction,
+            "rules": list(self.rules),
+            "means": {name: list(pair) for name, pair in self.means.items()},
+            "spearman": self.spearman,
+            "kendall": self.kendall,
+            "reason": self.reason,
+        }
+
+
+def removal_agreement(runs: Sequence[Run]) -> list[RuleAgreement]:
+    """Rank correlations of the explainers' means between every two removal rules, metric by metric.
+
+    Compared is what has the same task, model, budget, protocol, cut of the texts and metric, versions and weights
+    included; metrics of the model itself rank no explainer. An explainer's mean under a rule is over the samples that
+    it has a score for under both rules, its seeds averaged. Rules that change the scale of a metric are compared by
+    ranks alone.
+
+    Args:
+        runs: run directories that were read; each may hold any number of rules.
+
+    Returns:
+        One agreement for each table, metric and pair of rules; runs without two rules to compare are an error.
+    """
+    columns: dict[Column, _Rules] = {}
+    rules: set[str] = set()
+    for run in runs:
+        for collected in collect(run, unfinished=True):
+            submission = collected.submission
+            rules.add(_rule(submission))
+            for row in submission.rows:
+                for column, info, scores in _columns(submission, row):
+                    by_rule = columns.setdefault(column, _Rules(info)).scores.setdefault(_rule(submission), {})
+                    by_rule.setdefault((row.explainer.title, row.explainer.version), {}).update(scores)
+    found = [
+        _agreement(column.table, under, a, b)
+        for column, under in sorted(columns.items(), key=lambda item: (item[0].table, item[1].info.order, item[0]))
+        for a, b in combinations(sorted(under.scores), 2)
+    ]
+    if not found:
+        raise InvalidInput(
+            f"nothing to compare across removal rules (there {'is' if len(rules) == 1 else 'are'} "
+            f"{', '.join(sorted(rules)) or 'none'}): run the same task, model, budget, explainers and metrics again "
+            "with another --removal"
+        )
+    return found
+
+
+def _rule(submission: Submission) -> str:
+    return str(submission.removal)
+
+
+def _columns(submission: Submission, row: SubmittedRow) -> Iterator[tuple[Column, MetricInfo, Scores]]:
+    """The columns that a row has scores in."""
+    same = submission.identity(row)
+    cut = "" if same.max_tokens is None else f" · {same.max_tokens} tokens"
+    words = f"{same.task.name} · {same.model.name} · budget {same.budget} · {same.protocol}{cut}"
+    for label in row.results:
+        info = submission.metrics[label]
+        if info.level == "explainer":
+            yield Column(words, f"{same.rules_key}/{label}"), info, submission.scores(row, label)
+
+
+def _agreement(table: str, under: _Rules, a: str, b: str) -> RuleAgreement:
+    """Of the explainers that both rules have, by title; of two versions of one that both have, each by its own."""
+    means: dict[str, tuple[float, float]] = {}
+    both = sorted(under.scores[a].keys() & under.scores[b].keys())
+    titles = [title for title, _ in both]
+    for title, version in both:
+        left, right = under.scores[a][title, version], under.scores[b][title, version]
+        pairs = [(one, two) for key, one in left.items() if one is not None and (two := right.get(key)) is not None]
+        if pairs:
+            name = title if titles.count(title) == 1 else f"{title} (v{version})"
+            first, second = np.mean(pairs, axis=0).tolist()
+            means[name] = (first, second)
+    x, y = np.array(list(means.values()), np.float64).reshape(-1, 2).T
+    if reason := _unrankable(x, y):
+        return RuleAgreement(table, under.info, (a, b), means, reason=reason)
+    return RuleAgreement(table, under.info, (a, b), means, spearman(x, y), kendall(x, y))
+
+
+def _unrankable(x: Floats, y: Floats) -> str:
+    """Why two vectors of means have no rank correlation; empty where they have one."""
+    if len(x) < FEWEST:
+        return TOO_FEW
+    return NOT_RANKED if min(len(np.unique(x)), len(np.unique(y))) == 1 else ""

@@ -1,0 +1,168 @@
+"""Marks, differences from the best and the quality of metrics, in words: the same wherever boards are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slalom_bench.results.boards import Board, BoardCell
+from slalom_bench.run.identity import MetricLabel
+from slalom_bench.showing.wording import heading, number
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+MARKS = (
+    "best, or no other is significantly better by what could matter (all pairs at once, sign flips of studentised "
+    "paired differences on the common samples, family-wise 5 %)"
+)
+RANKS = "The rank is a set; the sets of all rows hold the true ranks at once in 95 % of cases"
+LOG_SCALE = "compared on the log scale (geometric means)"
+INTERVALS = (
+    "95 % interval: bootstrap for a mean, Student's on the logarithms for the geometric mean of a metric that is "
+    f"{LOG_SCALE}"
+)
+EFFECTS = (
+    f"Row minus best ({TIMES}: row over best, on the log scale) with its interval, simultaneous over all pairs. =: not "
+    "separable; ≈: no worse by what matters."
+)
+QUALITY = (
+    "Pairs told apart: share of all pairs of methods that are significantly different by what could matter. "
+    "Reliability: split-half over texts, Spearman-Brown. Texts for the top two: to separate them with 80 % power at "
+    "the level of this table, if their difference is as found. Agreement: Spearman correlation over methods with "
+    "another metric, +1 for the same order from best to worst."
+)
+QUALITY_COLUMNS = (
+    "metric",
+    "pairs told apart",
+    "reliability",
+    "texts for the top two",
+    "agreement",
+    "smallest that matters",
+)
+SIGNS = {"not separable": "=", "no practical difference": "≈"}
+
+
+def interval(cell: BoardCell) -> tuple[float, float, float] | None:
+    """Low, centre and high of what is shown as a cell's interval: of its geometric mean where it has one."""
+    shown = cell.ranked.geometric
+    low, centre, high = (
+        (shown.low, shown.value, shown.high)
+        if shown is not None
+        else (cell.result.low, cell.result.mean, cell.result.high)
+    )
+    return None if low is None or centre is None or high is None else (low, centre, high)
+
+
+def effect(cell: BoardCell | None) -> str:
+    """`32 [21, 49]` times the best, `+0.015 [0.004, 0.026] =`, or `best`; nothing where the row is not ranked."""
+    if cell is None or cell.ranked.rank is None:
+        return ""
+    found = cell.ranked.to_best
+    if found is None:
+        return "best"
+    sign = TIMES if found.ratio else "+" if found.value > 0 else ""
+    text = f"{sign}{number(found.value)}"
+    if found.low is not None and found.high is not None:
+        text += f" [{number(found.low)}, {number(found.high)}]"
+    return f"{text} {SIGNS[cell.ranked.verdict]}" if cell.ranked.verdict in SIGNS else text
+
+
+def effect_rows(board: Board) -> list[list[str]]:
+    """Differences from the best, one line an explainer."""
+    return [[row.name, *(effect(row.cells.get(label)) for label in board.metrics)] for row in board.rows]
+
+
+def quality_rows(board: Board) -> list[list[str]]:
+    """The table of QUALITY_COLUMNS, one line a metric."""
+    return [[heading(board.metrics[label]), *_quality(board, label)] for label in board.quality]
+
+
+def _quality(board: Board, label: MetricLabel) -> list[str]:
+    found, info = board.quality[label], board.metrics[label]
+    apart = "too few" if found.told_apart is None else f"{found.told_apart:.0%}"
+    stable = "too few" if found.reliability is None else f"{found.reliability:.2f}"
+    return [
+        apart,
+        stable,
+        _needed(board, label),
+        _agreement(board, label),
+        _matters(info.relevant, info.scale == "log"),
+    ]
+
+
+def _needed(board: Board, label: MetricLabel) -> str:
+    found = board.quality[label]
+    if found.top is None or board.too_few:
+        return "too few"
+    best, second = found.top
+    texts = "no number" if found.texts_needed is None else f"{found.texts_needed:,}"
+    return f"{texts} ({best}, {second}{'' if found.top_matters else '; less than matters'})"
+
+
+def _agreement(board: Board, label: MetricLabel) -> str:
+    """The most and the least alike metric, with their correlations."""
+    found = {}
+    for (one, other), value in board.agreement.items():
+        if label in (one, other):
+            found[board.metrics[other if one == label else one].name] = value
+    if not found:
+        return "too few"
+    order = sorted(found, key=lambda name: (-found[name], name))
+    ends = order if len(order) < 3 else [order[0], order[-1]]
+    return ", ".join(f"{name} {round(found[name], 2) + 0.0:+.2f}" for name in ends)
+
+
+def _matters(relevant: float | None, log: bool) -> str:
+    """What is the smallest difference that matters."""
+    if relevant is None:
+        return "not stated" + (" (log scale)" if log else "")
+    return f"{relevant:.0%} (log scale)" if log else f"{relevant:g}"
+
+
+def agreement_rows(board: Board) -> list[list[str]]:
+    """Rank correlations between all metrics, one line a metric; nothing where there is none."""
+    if not board.agreement:
+        return []
+    labels = list(board.metrics)
+    return [[board.metrics[one].name, *(_correlation(board, one, other) for other in labels)] for one in labels]
+
+
+def _correlation(board: Board, one: MetricLabel, other: MetricLabel) -> str:
+    value = 1.0 if one == other else board.agreement.get((one, other), board.agreement.get((other, one)))
+    return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
+
+
+def blind(board: Board) -> list[str]:
+    """Names of metrics that cannot tell the methods apart: nothing is marked there."""
+    return [
+        board.metrics[label].name
+        for label, ranking in board.rankings.items()
+        if not ranking.separates and len(ranking.names) > 1
+    ]
+
+
+def blind_note(board: Board) -> str:
+    """What to say of such metrics."""
+    names = blind(board)
+    if not names or board.too_few:
+        return ""
+    return f"Cannot tell these methods apart on these texts, so nothing is marked: {', '.join(names)}."
+
+
+def scale_note(board: Board) -> str:
+    """Which metrics are compared on the log scale."""
+    names = [info.name for info in board.metrics.values() if info.scale == "log"]
+    return f"{', '.join(names)}: {LOG_SCALE}." if names else ""
+
+
+def notes(board: Board) -> Sequence[str]:
+    """What a reader of the marks must know beside them."""
+    return [note for note in (scale_note(board), blind_note(board)) if note]
+
+
+def quality_line(board: Board) -> str:
+    """The quality of all metrics in one line, for the terminal."""
+    parts = []
+    for label, found in board.quality.items():
+        if found.told_apart is not None:
+            stable = "" if found.reliability is None else f", reliability {found.reliability:.2f}"
+            parts.append(f"{board.metrics[label].name} {found.told_apart:.0%}{stable}")
+    return f"pairs told apart: {'; '.join(parts)}" if parts else ""

@@ -1,0 +1,123 @@
+"""The law that a regression is fitted to: said in the diagnostics, and replaced by one that is common to all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slalom_bench import registry
+from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
+from slalom_bench.backends.random_models import random_backend
+from slalom_bench.core.types import Example, Explanation, Sample
+from slalom_bench.errors import InvalidInput, UnknownName
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.numerics.masks import delete_counts
+from slalom_bench.run.explaining import explain_sample
+from slalom_bench.run.suite import load_suite
+
+REGRESSIONS = ("linear-deletion", "slalom-fidel", "slalom-anchor", "lime")
+OWN = {
+    "linear-deletion": "0 to 5 random deletions",
+    "linear-deletion:largest=9": "0 to 9 random deletions",
+    "slalom-fidel": "0 to 5 random deletions",
+    "slalom-anchor": "all single and 2 to 10 random deletions",
+    "slalom-anchor:largest=4": "all single and 2 to 4 random deletions",
+    "lime": "1 to all features removed at random",
+    "kernel-shap": "coalitions of all sizes by the Shapley kernel",
+    "slalom-eff": "random sequences of 2 tokens",
+    "slalom-exact": "single tokens and pairs",
+}
+WORDS = [f"w{i}" for i in range(30)]
+WEIGHTS = {word: 0.3 * np.sin(2 * i) for i, word in enumerate(WORDS)}
+BUDGET = 400
+
+
+def explain(handle: Classifier, text: Sample, name: str, budget: int = BUDGET) -> Explanation:
+    return explain_sample(registry.explainers.build(name), handle, text, budget=budget, seed=0).unwrap()
+
+
+@pytest.fixture(scope="module")
+def bert() -> tuple[Classifier, Sample]:
+    return Classifier(random_backend("bert", seed=2)), Sample("s", np.random.default_rng(3).integers(5, 60, 30))
+
+
+@pytest.mark.parametrize(("name", "law"), OWN.items())
+def test_every_fit_says_its_law(name, law, bert):
+    assert explain(*bert, name).diagnostics["law"] == law
+
+
+def test_a_small_budget_has_another_law(bert):
+    assert explain(*bert, "slalom-anchor", 50).diagnostics["law"] == "1 to 10 random deletions"
+
+
+def test_all_regressions_ask_for_the_same_masks_of_a_common_law(bert):
+    handle = Classifier(bert[0].backend)
+    asked = {}
+    for name in REGRESSIONS:
+        out = explain(handle, bert[1], f"{name}:law=mixed")
+        assert out.diagnostics["law"] == "mixed"
+        asked[name] = out.asked
+    for name in REGRESSIONS:
+        np.testing.assert_array_equal(asked[name], asked["lime"])
+    assert handle.total.queries == 4 * BUDGET
+    computed = handle.total.forwards - handle.total.shared
+    assert computed == len(asked["lime"]), "asked once, answered four times"
+    assert len(asked["lime"]) > 0.7 * BUDGET
+
+
+@pytest.mark.parametrize("name", ["linear-deletion", "slalom-anchor", "lime"])
+@pytest.mark.parametrize("law", ["mixed", "many", "few"])
+def test_an_additive_model_is_found_under_any_law(name, law):
+    handle = Classifier(bag_of_words(WEIGHTS, bias=-1.0, specials=True))
+    text = handle.encode(Example("s", " ".join(WORDS)))
+    out = explain(handle, text, f"{name}:law={law}")
+    assert out.surrogate is not None
+    keep = np.vstack([np.ones((1, 30), bool), delete_counts(30, np.arange(1, 16), np.random.default_rng(4))])
+    predicted, observed = out.surrogate.predict(keep), handle.masked_log_odds(text, keep)
+    error = np.mean((predicted - predicted[0] - observed + observed[0]) ** 2)
+    # lime's ridge of 1 shrinks and anchor's curvature is a prior; least squares is exact
+    assert error < {"linear-deletion": 1e-9, "slalom-anchor": 0.02, "lime": 0.1}[name] * np.mean(
+        (observed - observed[0]) ** 2
+    )
+
+
+def test_slalom_is_recovered_from_the_common_law():
+    rng = np.random.default_rng(0)
+    value, importance = (dict(zip(WORDS, rng.normal(size=30), strict=True)) for _ in range(2))
+    handle = Classifier(slalom_transformer(value, importance))
+    text = handle.encode(Example("s", " ".join(WORDS)))
+    out = explain(handle, text, "slalom-fidel:law=mixed", 1000)
+    np.testing.assert_allclose(out.scores["value"], list(value.values()), atol=1e-3)
+
+
+def test_anchor_extrapolates_to_half_the_text_where_it_is_fitted_to_it(bert):
+    handle, text = bert
+    keep = np.vstack([np.ones((1, 30), bool), delete_counts(30, np.full(100, 15), np.random.default_rng(4))])
+    observed = handle.masked_log_odds(text, keep)
+    errors = {}
+    for name in ("slalom-anchor:largest=5", "slalom-anchor:law=mixed"):
+        predicted = explain(handle, text, name).surrogate.predict(keep)
+        errors[name] = np.mean((predicted - predicted[0] - observed + observed[0]) ** 2)
+    assert errors["slalom-anchor:law=mixed"] < 0.5 * errors["slalom-anchor:largest=5"]
+    assert errors["slalom-anchor:law=mixed"] < 0.5 * np.mean((observed - observed[0]) ** 2)
+
+
+def test_what_cannot_be_is_refused(bert):
+    handle, text = bert
+    for name in REGRESSIONS:
+        with pytest.raises(UnknownName, match="unknown law 'mixd': did you mean mixed"):
+            explain(handle, text, f"{name}:law=mixd")
+        with pytest.raises(InvalidInput, match="law top draws"):
+            explain(handle, text, f"{name}:law=top")
+        with pytest.raises(InvalidInput, match="has no masks for it: text has too few tokens"):
+            explain(handle, Sample("s", [7]), f"{name}:law=mixed")
+    for more in ("tie=token", "protocol=paper"):
+        with pytest.raises(InvalidInput, match="needs tie=position and protocol=bench"):
+            explain(handle, text, f"lime:law=mixed,{more}")
+
+
+@pytest.mark.parametrize("suite", ["imdb", "yelp-hat"])
+def test_suites_have_a_scale_with_every_regression_at_both_laws(suite):
+    chosen = load_suite(suite, "common-law").explainers
+    for name in REGRESSIONS:
+        assert {name, f"{name}:law=mixed"} <= set(chosen)
