@@ -54,7 +54,7 @@ def test_it_describes_and_does_not_identify(lab, tmp_path):
     assert len(boards([told, plain])) == 2  # two budgets, not four tables
     board, unknown = boards([told])[0], boards([plain])[0]
     assert "training 30 % of tokens dropped" in markdown.facts(board)
-    assert "training: 30 % of tokens dropped" in _caption(board, interval=True)
+    assert "training: 30 % of tokens dropped" in _caption(board, intervals=True)
     assert "training unknown" in markdown.facts(unknown)
     assert ModelIdentity(name="m", identity="i", dtype="float32").training == ""
 
