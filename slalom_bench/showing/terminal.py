@@ -106,42 +106,71 @@ def spell(cell: BoardCell | None, intervals: bool = True) -> str:
     return text
 
 
+COSTS = ("queries", "model s", "total s", "failed")
+FRAME = 3
+"""Characters that a column takes beside its text."""
+
+
 def print_tables(made: Sequence[Board]) -> None:
-    """One table a board on stdout, as wide as it needs to be where that is a file; intervals where they fit."""
+    """Each board on stdout, as tables under each other where its columns do not fit side by side."""
     import shutil
     import sys
 
     from rich.console import Console
+    from rich.text import Text
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 200
-    console = Console(highlight=False, width=max(width, 80))
+    width = max(shutil.get_terminal_size().columns if sys.stdout.isatty() else 200, 80)
+    console = Console(highlight=False, width=width)
     for board in made:
-        console.print(_table(board, intervals=console.width >= 50 + 23 * len(board.metrics)))
+        intervals = width >= 50 + 23 * len(board.metrics)
+        columns = _columns(board, intervals)
+        names = ["explainer", *(row.name for row in board.rows)]
+        blocks = _blocks(columns, width - max(map(len, names)) - FRAME - 1)
+        for number, block in enumerate(blocks):
+            console.print(_table(board, block, title=number == 0))
+        console.print(Text(_caption(board, intervals)), style="dim")
 
 
-def _table(board: Board, intervals: bool) -> Any:
+def _columns(board: Board, intervals: bool) -> list[list[str]]:
+    """The columns of a board, each its heading and a cell for every row: metrics, then costs."""
+    columns = [
+        [heading(info), *(spell(row.cells.get(label), intervals) for row in board.rows)]
+        for label, info in board.metrics.items()
+    ]
+    spent = [
+        (f"{row.cost.queries:.0f}", f"{row.cost.model_seconds:.2f}", f"{row.cost.seconds:.2f}", str(row.failed))
+        if row.cost is not None
+        else ("-", "-", "-", str(row.failed))
+        for row in board.rows
+    ]
+    return columns + [[name, *cells] for name, cells in zip(COSTS, zip(*spent, strict=True), strict=True)]
+
+
+def _blocks(columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
+    """The columns in their order, cut where the next one would not fit into so many characters."""
+    blocks: list[list[list[str]]] = [[]]
+    used = 0
+    for column in columns:
+        needed = max(map(len, column)) + FRAME
+        if blocks[-1] and used + needed > width:
+            blocks.append([])
+            used = 0
+        blocks[-1].append(column)
+        used += needed
+    return blocks
+
+
+def _table(board: Board, columns: Sequence[Sequence[str]], *, title: bool) -> Any:
+    """One block of columns; what a registered or submitted name holds is text, never markup."""
     from rich.table import Table
     from rich.text import Text
 
-    # what a registered or submitted name holds is text, never markup
-    table = Table(
-        title=Text(board.title), title_justify="left", caption=Text(_caption(board, intervals)), caption_justify="left"
-    )
+    table = Table(title=Text(board.title) if title else None, title_justify="left")
     table.add_column("explainer", no_wrap=True)
-    for info in board.metrics.values():
-        table.add_column(Text(heading(info)))
-    for name in ("queries", "model s", "total s", "failed"):
-        table.add_column(name, justify="right")
-    for row in board.rows:
-        spent = ("-",) * 3
-        if row.cost is not None:
-            spent = (f"{row.cost.queries:.0f}", f"{row.cost.model_seconds:.2f}", f"{row.cost.seconds:.2f}")
-        table.add_row(
-            Text(row.name),
-            *(Text(spell(row.cells.get(label), intervals)) for label in board.metrics),
-            *spent,
-            str(row.failed),
-        )
+    for column in columns:
+        table.add_column(Text(column[0]), justify="right" if column[0] in COSTS else "left")
+    for row, *cells in zip(board.rows, *(column[1:] for column in columns), strict=True):
+        table.add_row(Text(row.name), *map(Text, cells))
     return table
 
 
