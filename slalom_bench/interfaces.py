@@ -7,9 +7,10 @@ can be imported from here.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -177,3 +178,36 @@ class RecordedModel(Model, Protocol):
             Words for a board (`30 % of tokens dropped`), or nothing where there is no record.
         """
         ...
+
+
+def misfit(factory: Any, interface: type) -> str:
+    """What a class lacks of a Protocol, in words; empty where it fits.
+
+    >>> class Nothing: ...
+    >>> misfit(Nothing, Explainer)
+    'it has no method explain(classifier, sample, budget, rng)'
+    """
+    for name in getattr(interface, "__annotations__", {}):
+        # a plain class attribute, or one that the constructor sets
+        if not hasattr(factory, name) and name not in getattr(factory, "__annotations__", {}):
+            return f"it has no attribute {name}"
+    for name, method in vars(interface).items():
+        if not (inspect.isfunction(method) or isinstance(method, classmethod)) or _is_machinery(name):
+            continue
+        wanted = list(inspect.signature(getattr(interface, name)).parameters)
+        bound = isinstance(method, classmethod)
+        arguments = wanted if bound else wanted[1:]
+        found = getattr(factory, name, None)
+        if not callable(found):
+            return f"it has no method {name}({', '.join(arguments)})"
+        try:
+            inspect.signature(found).bind(*[None] * (len(arguments) + (not bound)))
+        except TypeError as error:
+            return f"its method {name} does not take ({', '.join(arguments)}): {error}"
+        except ValueError:  # a built-in without a signature
+            continue
+    return ""
+
+
+def _is_machinery(name: str) -> bool:
+    return name in ("__init__", "__subclasshook__", "_proto_hook") or (name.startswith("__") and name != "__len__")

@@ -7,12 +7,13 @@ from functools import partial
 from importlib import resources
 
 from slalom_bench import registry
+from slalom_bench.entries import SuiteEntry
 
 for _file in sorted(resources.files(__name__).iterdir(), key=lambda file: file.name):
     if _file.name.endswith(".toml"):
         _data = tomllib.loads(_file.read_text(encoding="utf-8"))
         registry.suites.add(
-            registry.SuiteEntry(
+            SuiteEntry(
                 name=_file.name.removesuffix(".toml"),
                 factory=partial(_file.read_text, encoding="utf-8"),
                 version=1,
