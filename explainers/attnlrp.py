@@ -26,6 +26,7 @@ class _Relevance:
     protocol = "bench"
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
+        """One forward and one backward pass through the twin; what the positions get is in the diagnostics."""
         from slalom_bench.backends.lrp import Relevance
 
         paper = is_paper(self.protocol)
