@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.data.splits import content_hash, text_hash
 from slalom_bench.data.tables import Row, as_integer, parse_label, read_rows
@@ -80,7 +81,10 @@ class Text:
             f"{unlabelled} of {len(evaluation)} texts without label; dropped: {repeated + repeated_train} repeated "
             f"texts, {len(examples) - len(evaluation)} texts that are also training texts"
         )
-        source = DataSource("file", path.name, content_hash(evaluation, train), note)
+        content = content_hash(evaluation, train)
+        if self.id_column:  # rows are filed under ids: other ids are other content
+            content = short_hash([content, [example.id for example in evaluation]], 64)
+        source = DataSource("file", path.name, content, note)
         return TaskData(f"text:{path.name}", source, names, tuple(evaluation), tuple(train))
 
     def _rows(self, path: Path) -> list[Row]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.options import Availability, ModelOptions, Outline
+from slalom_bench.core.references import Ref
 from slalom_bench.data.splits import content_hash
 from slalom_bench.errors import InvalidInput
 from slalom_bench.interfaces import GeneratedTask
@@ -276,7 +277,7 @@ def synthetic_words(task: TaskData) -> list[str]:
 
 def generate(task: TaskData, count: int, seed: int) -> Sequence[Example]:
     """Fresh labelled texts of a generated task, from the same distribution as the loaded ones."""
-    entry = registry.tasks.get(task.task)
+    entry = registry.tasks.get(Ref.parse(task.task).name)
     sized = "vocabulary" in inspect.signature(entry.factory).parameters
     law = entry.build({"vocabulary": len(synthetic_words(task))} if sized else {})
     if not isinstance(law, GeneratedTask):

@@ -137,9 +137,10 @@ def read_run(path: Path) -> Run:
 
 
 def _read_cell(store: CellStore) -> CellResult:
+    samples = store.samples
     return CellResult(
         store.identity,
-        None if store.samples is None else tuple(store.samples),
+        None if samples is None else tuple(samples),
         store.explanations.rows,
         store.costs.rows,
         {label: store.scores(label).rows for label in store.labels()},

@@ -251,7 +251,10 @@ class Submission(Record):
 def task_reference(task: TaskIdentity) -> str:
     """A task as on the command line; a file of the submitter's own goes by its name without its folder."""
     entry = registry.tasks.find(task.name)
-    return str(Ref(task.name, task.source if entry is not None and entry.argument else None, task.params))
+    if entry is None or entry.argument is None:
+        return str(Ref(task.name, None, task.params))
+    params = dict(task.params)
+    return str(Ref(task.name, str(params.pop(entry.argument, task.source)), params))
 
 
 def rounded(value: float | None) -> float | None:

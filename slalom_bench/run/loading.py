@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions, Outline
 from slalom_bench.core.references import Ref
@@ -81,7 +83,10 @@ class Subject:
         """An example in this model's tokens, encoded once."""
         key = (example.id, max_tokens)
         if key not in self._samples:
-            self._samples[key] = self.classifier.encode(example, max_tokens)
+            try:
+                self._samples[key] = self.classifier.encode(example, max_tokens)
+            except (TypeError, UnicodeError) as error:  # a lone surrogate, say
+                raise InvalidInput(f"example {example.id}: the tokenizer does not take its text: {error}") from error
         return self._samples[key]
 
     def examples(self, cell: Cell) -> tuple[Example, ...]:
@@ -105,6 +110,14 @@ class Subject:
 
     def identify(self, cell: Cell) -> CellIdentity:
         """A cell of this subject with everything that can change its numbers."""
+        try:
+            return self._identity(cell)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InvalidInput(f"{cell.title}: {where}: {first['msg']}") from error
+
+    def _identity(self, cell: Cell) -> CellIdentity:
         removal = Ref.parse(cell.removal)
         source = self.task.data.source
         task = registry.tasks.get(self.task.ref.name)
@@ -113,7 +126,7 @@ class Subject:
             task=TaskIdentity(
                 name=task.name,
                 version=task.version,
-                params=_sorted(self.task.ref.params),
+                params=_task_params(self.task.ref),
                 content=source.content_hash,
                 source=source.name,
             ),
@@ -154,6 +167,15 @@ class Subject:
 
 def _sorted(params: Any) -> dict[str, Any]:
     return dict(sorted(params.items()))
+
+
+def _task_params(ref: Ref) -> dict[str, Any]:
+    """A task's parameters, its argument among them unless that is a file: a file is identified by its content."""
+    entry = registry.tasks.get(ref.name)
+    given = entry.given(ref)
+    if entry.argument in given and Path(str(given[entry.argument])).exists():
+        del given[entry.argument]
+    return given
 
 
 def _explainer(cell: Cell) -> ExplainerIdentity:

@@ -76,6 +76,6 @@ def score_file(
     skips = [*plan.skips, *(Skip(f"{name} · sample {sample}", "not in the file") for sample in matched.missing)]
     content = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
     metrics = usable_metrics(suite, planned, skips)
-    cell = make_cell(suite, planned, f"{name}:file={content}", suite.budgets[0], suite.seeds[0], metrics)
+    cell = make_cell(suite, planned, f"{name}:file=sha256-{content}", suite.budgets[0], suite.seeds[0], metrics)
     cell = cell.model_copy(update={"explanations": str(file)})
     return Runner(suite, Plan((cell,), tuple(skips), plan.subjects), RunStore(out), loader).run(command)

@@ -144,7 +144,7 @@ def make_plan(suite: Suite, subjects: Sequence[Planned], skips: Sequence[Skip] =
             for budget in suite.budgets:
                 for seed in _seeds(suite, subject, text, left if budget == suite.budgets[0] else []):
                     cells.append(make_cell(suite, subject, text, budget, seed, metrics))
-    return Plan(tuple(cells), tuple(left), tuple(subjects))
+    return Plan(tuple(dict.fromkeys(cells)), tuple(left), tuple(subjects))
 
 
 def make_cell(suite: Suite, subject: Planned, explainer: str, budget: int, seed: int, metrics: Sequence[str]) -> Cell:

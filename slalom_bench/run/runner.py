@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.references import Ref
 from slalom_bench.core.types import Example
 from slalom_bench.errors import InvalidInput, StoreError, Unsupported
 from slalom_bench.handle.backend import MeteredBackend
 from slalom_bench.run.identity import CellIdentity, MetricLabel
 from slalom_bench.run.loading import Loader, Subject
-from slalom_bench.run.plan import Cell, Plan, Skip
+from slalom_bench.run.plan import Cell, Plan, Skip, check_removal
 from slalom_bench.run.progress import Reporter
 from slalom_bench.run.provenance import now, provenance
 from slalom_bench.run.records import is_failed
@@ -90,13 +92,14 @@ class Runner:
         self._sources: dict[str, dict[str, Any]] = {}
         self._meters: dict[str, MeteredBackend] = {}
         self._kept: dict[str, set[str]] = {}
+        self._refused: dict[tuple[str, str], str] = {}
 
     def run(self, command: list[str] | None = None) -> RunResult:
         """Every cell of the plan, those that another process holds last."""
         result = self.result
         call = {"suite": result.suite.model_dump(mode="json"), "mode": self.mode}
         call |= provenance(self.loader.options.device, command)
-        self._call = self.store.open(call | {"skips": [], "sources": []})
+        self._call = self.store.open(call | {"skips": [vars(skip) for skip in result.skips], "sources": []})
         try:
             with self.reporter.running(len(result.plan.cells), sum(cell.samples for cell in result.plan.cells)):
                 self._run_all(list(result.plan.cells))
@@ -114,7 +117,7 @@ class Runner:
         for i, cell in enumerate(cells):
             if not self._run_cell(cell, wait=False):
                 waiting.append(cell)
-            self.loader.keep([*cells[i + 1 :], *waiting])
+            self.loader.keep(cells[i + 1 :])
         for i, cell in enumerate(waiting):
             self.reporter.say(f"waiting for another process that works on {cell.title}")
             self._run_cell(cell, wait=True)
@@ -123,7 +126,7 @@ class Runner:
     def _run_cell(self, cell: Cell, *, wait: bool) -> bool:
         """Take up one cell and finish it; False where another process has it."""
         try:
-            subject = self.loader.subject(cell)
+            subject = self._taken_up(cell)
             identity = subject.identify(cell)
         except Unsupported as error:
             self._skip(cell, str(error))
@@ -136,6 +139,20 @@ class Runner:
             self._work(cell, subject, store)
         self.reporter.cell_done()
         return True
+
+    def _taken_up(self, cell: Cell) -> Subject:
+        """The loaded subject of a cell; Unsupported where it does not give what the cell needs, asked for once."""
+        if cell.subject in self._refused:
+            raise Unsupported(self._refused[cell.subject])
+        try:
+            subject = self.loader.subject(cell)
+        except Unsupported as error:
+            self._refused[cell.subject] = str(error)
+            raise
+        check_removal(cell.removal, subject.classifier.capabilities)
+        if cell.explanations is None:
+            subject.classifier.require(*registry.explainers.get(Ref.parse(cell.explainer).name).needs)
+        return subject
 
     def _work(self, cell: Cell, subject: Subject, store: CellStore) -> None:
         """The missing explanations, then the missing scores, sample by sample."""
@@ -196,10 +213,8 @@ class Runner:
             for example in examples:
                 if example.id in rows.rows:
                     continue
-                try:
+                with contextlib.suppress(InvalidInput):
                     rows.append(work.sample_row(example))
-                except InvalidInput:
-                    continue
         kept.update(example.id for example in examples)
 
     # ---- the record of this call ----
@@ -207,6 +222,7 @@ class Runner:
     def _skip(self, cell: Cell, reason: str) -> None:
         skip = Skip(cell.title, reason)
         self.result.skips.append(skip)
+        self.store.update(self._call, {"skips": [vars(skip) for skip in self.result.skips]})
         self.reporter.say(f"skipped {skip.what}: {skip.reason}", style="yellow")
         self.reporter.cell(cell.title, 0, cell.samples)
         self.reporter.cell_done()
@@ -225,7 +241,10 @@ class Runner:
         if isinstance(backend, MeteredBackend):
             cells = [cell for cell in self.result.plan.cells if cell.subject == (facts["task"], subject.model)]
             queries = sum(cell.budget * cell.samples for cell in cells)
-            sequences = [subject.classifier.encode(example).ids for example in subject.examples(cells[0])]
+            sequences = []
+            for example in subject.examples(cells[0]):
+                with contextlib.suppress(InvalidInput):
+                    sequences.append(subject.sample(example, cells[0].max_tokens).ids)
             amounts = backend.estimate(queries, sequences).items()
             parts = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in amounts)
             self.reporter.say(f"model {subject.model}: at most {parts} to explain; metrics come on top")

@@ -187,7 +187,12 @@ class CellStore:
     def samples(self) -> list[str] | None:
         """The samples of a finished cell, in their order; None while it is not finished."""
         marker = self.path / "done.json"
-        return list(read_json(marker)["samples"]) if marker.is_file() else None
+        try:
+            return list(read_json(marker)["samples"])
+        except StoreError:
+            if not marker.exists():
+                return None
+            raise
 
     def commit(self, samples: list[str], labels: list[MetricLabel]) -> None:
         """Say that these samples and metrics are all there. The marker is for readers; rows remain the truth."""
@@ -230,6 +235,7 @@ class RunStore:
         self._change(change)
 
     def _change(self, change: Callable[[dict[str, Any]], None]) -> None:
+        self._read()  # a directory of another schema is refused before anything is written to it
         with self._locked("run", wait=True):
             data = self._read() or {"schema": SCHEMA, "calls": []}
             change(data)

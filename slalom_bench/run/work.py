@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from slalom_bench import registry
 from slalom_bench.core.context import Context
 from slalom_bench.core.types import Cost, Example, Explanation, Sample, Score
+from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.interfaces import Explainer, Metric
 from slalom_bench.run.explaining import explain_sample
@@ -66,7 +68,9 @@ class CellWork:
             row["explanation"] = explanation.to_dict()
             if self.cell.explanations is None:
                 row["asked"] = pack_asked(explanation.asked)
+            _check_json(row)
         except Exception as error:
+            row = {key: row[key] for key in ("id", "n", "truncated") if key in row}
             row["error"] = error_row(error)
         return row, {"id": f"explain:{example.id}", **cost.to_dict()}
 
@@ -106,6 +110,14 @@ class CellWork:
 
     def _encode(self, example: Example) -> Sample:
         return self.subject.sample(example, self.cell.max_tokens)
+
+
+def _check_json(row: Mapping[str, Any]) -> None:
+    """Refuse a row that JSON cannot hold (NaN, arrays, lone surrogates), so that it is an error row and no crash."""
+    try:
+        json.dumps(row, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"the result cannot be stored as JSON: {error}") from error
 
 
 def _explanation(row: Mapping[str, Any]) -> Explanation | dict[str, str]:

@@ -1,0 +1,87 @@
+"""What must not end a run or be taken for what it is not: rows without JSON, late refusals, renumbered texts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from slalom_bench import registry
+from slalom_bench.backends.closed_forms import bag_of_words
+from slalom_bench.core.options import Availability, ModelOptions, Outline
+from slalom_bench.core.types import Explanation
+from slalom_bench.errors import StoreError
+from slalom_bench.run.runner import run_suite
+from slalom_bench.run.store import SCHEMA, RunStore
+from slalom_bench.run.suite import make_suite
+
+
+def texts(folder, ids=("1", "2")):
+    rows = [
+        {"id": ids[0], "text": "a fine film", "label": 1},
+        {"id": ids[1], "text": "dull dull dull film", "label": 0},
+    ]
+    (folder / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return f"text:{folder / 't.jsonl'},id_column=id"
+
+
+def register_words():
+    class Words:
+        """A bag of words that says nothing of itself before it is loaded."""
+
+        def load(self, task, options):
+            return bag_of_words({"a": 0.0, "fine": 1.0, "film": 0.1, "dull": -1.0}, specials=True)
+
+        def availability(self, task_name, options):
+            return Availability("built-in")
+
+        def outline(self, task, options):
+            return Outline()
+
+    registry.model("words", version=1)(Words)
+
+
+def go(folder, task, **values):
+    defaults = {"name": "t", "models": ("words",), "explainers": ("zero",), "metrics": ("deletion",), "budgets": (20,)}
+    suite = make_suite(tasks=(task,), **(defaults | values))
+    return run_suite(suite, folder / "run", ModelOptions(device="cpu"))
+
+
+def test_what_only_the_loaded_model_can_tell_is_a_skip_and_no_failed_cell(tmp_path, scratch):
+    register_words()
+    result = go(tmp_path, texts(tmp_path), explainers=("attention-avg", "zero"))
+    assert (result.explained, result.failed) == (2, 0)
+    assert [skip.reason for skip in result.skips] == ["model bag-of-words gives no attentions"]
+    assert RunStore(tmp_path / "run").calls()[0]["skips"][0]["reason"] == "model bag-of-words gives no attentions"
+
+
+@pytest.mark.parametrize("bad", [float("nan"), np.int64(3), "\ud800"])
+def test_a_diagnostic_that_json_cannot_hold_is_an_error_row(tmp_path, scratch, bad):
+    register_words()
+
+    @registry.explainer("odd", version=1, needs=(), stochastic=False, family="other")
+    class Odd:
+        """Says something that cannot be stored."""
+
+        def explain(self, classifier, sample, budget, rng):
+            return Explanation({"x": np.zeros(len(sample))}, "x", diagnostics={"r2": bad})
+
+    result = go(tmp_path, texts(tmp_path), explainers=("odd", "zero"))
+    assert (result.explained, result.failed) == (4, 2)
+    again = go(tmp_path, texts(tmp_path), explainers=("odd", "zero"))
+    assert (again.explained, again.reused) == (0, 4)
+
+
+def test_texts_under_other_ids_are_other_content(tmp_path, scratch):
+    register_words()
+    assert go(tmp_path, texts(tmp_path)).explained == 2
+    assert go(tmp_path, texts(tmp_path)).reused == 2
+    assert go(tmp_path, texts(tmp_path, ("2", "1"))).explained == 2
+
+
+def test_a_directory_of_another_schema_is_not_touched(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"schema": SCHEMA - 1, "calls": []}))
+    with pytest.raises(StoreError, match=f"schema {SCHEMA - 1}"):
+        RunStore(tmp_path).open({})
+    assert [file.name for file in tmp_path.iterdir()] == ["run.json"]
