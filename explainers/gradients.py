@@ -246,7 +246,7 @@ class IntegratedGradients:
         self, classifier: Classifier, words: torch.Tensor, origin: torch.Tensor, change: float, left: int
     ) -> tuple[Floats, dict[str, Any]]:
         """Scores and diagnostics of the last of several rounds, which use at most `left` queries together."""
-        steps = min(self.steps, left)
+        steps = left if left <= 2 * self.steps else self.steps  # no room for a second, finer round
         while True:
             parts, _ = _attribute(
                 "IntegratedGradients",

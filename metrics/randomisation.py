@@ -60,7 +60,7 @@ class Randomisation:
         if not isinstance(classifier.backend, RandomisableBackend):
             return undefined.everywhere(_MEANS, undefined.NOT_RANDOMISABLE)
         before = _primary(explanation)
-        if reason := undefined.correlation(before, np.arange(len(before))):
+        if reason := undefined.correlation(before, np.arange(float(len(before)))):
             return undefined.everywhere(_MEANS, reason)
         seed = int(context.rng("randomisation").integers(2**31))
         results: dict[str, float | str] = {}

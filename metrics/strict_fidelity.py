@@ -97,7 +97,8 @@ class Fidelity:
     out because the explainer itself had asked the model for what they leave of the text. The masks are the same for
     every explainer. Undefined without a surrogate; where the law has no masks for the text; where fewer than half of
     the masks or fewer than 10 are left (of a law with fewer than 10 for a text, all must be); normalised also where no
-    mask changes the output. An explanation whose queries were not recorded has no mask excluded.
+    mask changes the output. Of an explanation whose queries were not recorded (one from a file) no mask is
+    excluded, and `excluded` is undefined: its error may be that of masks it was fitted to.
 
     A subclass names its law; one registered by another package works as well.
 
@@ -124,12 +125,14 @@ class Fidelity:
         keep = _shared_masks(f"fidelity-{self.law}", law, sample, self.masks, context, effects)
         observed, predicted = changes(view, sample, explanation, keep)
         left = unasked(view, sample, explanation, keep)
-        results: dict[str, float | str] = {"excluded": 1 - float(left.mean())}
+        share = undefined.NOT_RECORDED if explanation.asked is None else 1 - float(left.mean())
+        results: dict[str, float | str] = {"excluded": share}
         if left.sum() < max(min(_LEAST_LEFT, len(keep)), len(keep) / 2):
             return undefined.as_score({"normalised": undefined.ASKED, "raw": undefined.ASKED, **results})
         observed, predicted = observed[left], predicted[left]
-        results["raw"] = float(np.mean((predicted - observed) ** 2))
-        results["normalised"] = undefined.no_change(observed) or results["raw"] / float(np.mean(observed**2))
+        raw = float(np.mean((predicted - observed) ** 2))
+        results["raw"] = raw
+        results["normalised"] = undefined.no_change(observed) or raw / float(np.mean(observed**2))
         return undefined.as_score(results)
 
 

@@ -13,7 +13,7 @@ from slalom_bench.core import undefined
 from slalom_bench.core.types import Floats
 from slalom_bench.numerics.correlation import pearson, spearman
 from slalom_bench.results.ranking import Ranking
-from slalom_bench.results.separation import Pairwise
+from slalom_bench.results.separation import Pairwise, too_few
 
 POWER = 0.8
 SPLITS = 500
@@ -102,7 +102,8 @@ def texts_needed(effect: float, level: float, power: float = POWER) -> int | Non
         power: how often the difference is to be found.
 
     Returns:
-        At least two; None for no difference, or where a million texts are too few.
+        At least what the comparison of a board needs to separate anything (six); None for no difference, or where a
+        million texts are too few.
 
     >>> texts_needed(0.5, 0.05)
     34
@@ -115,7 +116,7 @@ def texts_needed(effect: float, level: float, power: float = POWER) -> int | Non
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if _found(effect, middle, level, power) else (middle, high)
-    return high
+    return max(high, next(n for n in range(2, 100) if not too_few(n)))
 
 
 def _found(effect: float, n: int, level: float, power: float) -> bool:
@@ -138,7 +139,7 @@ def _top_two(ranking: Ranking) -> tuple[int | None, bool]:
     mean = abs(float(ranking.pairs.difference[i, j]))
     sd = float(ranking.pairs.error[i, j] * np.sqrt(ranking.pairs.n))
     matters = mean > 0 if ranking.relevant is None else mean >= ranking.relevant
-    return (None if level is None or sd == 0 else texts_needed(mean / sd, level)), matters
+    return (None if level is None or sd == 0 else texts_needed(mean / sd, level)), bool(matters)
 
 
 def metric_agreement(rankings: Mapping[K, Ranking]) -> dict[tuple[K, K], float]:

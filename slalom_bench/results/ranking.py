@@ -123,7 +123,7 @@ def rank(
         raise InvalidInput(f"direction must be higher or lower, not {direction!r}")
     summaries = {name: summarise(row.values(), confidence=confidence, seed=seed) for name, row in table.items()}
     names, scores = paired(table, summaries)
-    floor = log_floor(scores) if scale == "log" else 0.0
+    floor = log_floor(scores, _defined(table)) if scale == "log" else 0.0
     compared = np.log(np.maximum(scores, floor)) if scale == "log" else scores
     turned = compared if direction == "lower" else -compared
     matters = np.log1p(relevant) if scale == "log" and relevant is not None else relevant
@@ -147,8 +147,16 @@ def paired(table: Mapping[str, Scores], summaries: Mapping[str, Summary]) -> tup
     return (names, np.array(whole, np.float64)) if whole else ([], np.empty((0, 0)))
 
 
-def log_floor(scores: Floats) -> float:
+def _defined(table: Mapping[str, Scores]) -> Floats:
+    """Every defined score of a table."""
+    return np.array([value for row in table.values() for value in row.values() if value is not None], np.float64)
+
+
+def log_floor(scores: Floats, every: Floats | None = None) -> float:
     """What the smallest scores count as on the log scale: FLOOR times the median of the rows' positive medians.
+
+    Where no row has a positive median, FLOOR times that of all the positive scores in `every`; where there is none, the
+    smallest positive number.
 
     >>> round(log_floor(np.array([[0.0, 2.0, 8.0], [0.0, 2.0, 8.0]])), 9)
     5e-06
@@ -157,11 +165,15 @@ def log_floor(scores: Floats) -> float:
         raise InvalidInput(f"a score of {scores.min():g} has no logarithm: only metrics of errors are on the log scale")
     medians = np.median(scores, axis=0) if scores.size else np.empty(0)
     positive = medians[medians > 0]
-    return FLOOR * float(np.median(positive)) if len(positive) else 1.0
+    if not len(positive) and every is not None:
+        positive = every[every > 0]
+    return FLOOR * float(np.median(positive)) if len(positive) else float(np.finfo(np.float64).tiny)
 
 
 def geometric_mean(row: Scores, floor: float, confidence: float = 0.95) -> GeometricMean:
-    """Of the defined scores of a row, none below the floor."""
+    """Of the defined scores of a row, none below the floor; 0 where no score of the table is above 0."""
+    if floor <= np.finfo(np.float64).tiny and not any(row.values()):
+        return GeometricMean(0.0, 0.0, 0.0)
     x = np.log(np.maximum([value for value in row.values() if value is not None], floor))
     if len(x) < 2:
         return GeometricMean(float(np.exp(x.mean())), None, None)

@@ -104,7 +104,8 @@ def test_steps_follow_the_budget_and_every_step_is_counted():
     ("budget", "rounds"),
     [
         (52, [50]),
-        (102, [50]),
+        (90, [88]),
+        (102, [100]),
         (103, [50, 51]),
         (351, [50, 299]),
         (352, [50, 100, 200]),

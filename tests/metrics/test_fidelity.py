@@ -77,8 +77,7 @@ def test_the_right_surrogate_is_zero_and_predicting_no_change_is_one(law, slalom
     nothing = metric(law).score(slalom, sample, said(ZERO), context())
     assert nothing.values["normalised"] == 1.0
     assert nothing.values["raw"] > 1e-4
-    assert nothing.values["excluded"] == right.values["excluded"] == 0.0
-    assert not right.undefined
+    assert nothing.undefined == right.undefined == {"excluded": undefined.NOT_RECORDED}
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -161,7 +160,7 @@ def test_single_deletions_are_training_error_for_leave_one_out_and_are_excluded(
         assert score.values["excluded"] == pytest.approx(0.5)
         assert score.values["normalised"] > 1e-6
         unrecorded = singles.score(handle, text, replace(out, asked=None), context())
-        assert unrecorded.values["excluded"] == 0.0
+        assert unrecorded.undefined == {"excluded": undefined.NOT_RECORDED}
         assert unrecorded.values["raw"] == pytest.approx(score.values["raw"] / 2)
     # and none of the registered laws tests single deletions
     for law in ("few", "many", "spans", "top"):
@@ -266,7 +265,7 @@ def test_nothing_to_test_is_undefined_with_a_reason(law, slalom):
     flat = Classifier(bag_of_words(dict.fromkeys(WORDS, 0.0)))
     text = flat.encode(Example("s", " ".join(WORDS)))
     still = metric(law).score(flat, text, said(LinearSurrogate(np.ones(40), 0.0)), context())
-    assert still.undefined == {"normalised": undefined.NO_CHANGE}
+    assert still.undefined == {"normalised": undefined.NO_CHANGE, "excluded": undefined.NOT_RECORDED}
     assert still.values["raw"] >= 1.0
 
 

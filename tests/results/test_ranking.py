@@ -154,7 +154,13 @@ def test_zeros_and_rounding_are_tied_on_the_log_scale():
     ranked = rank(rows, "lower", scale="log").rows
     assert [r.verdict for r in ranked] == ["best", "not separable", "worse", "worse"]
     assert ranked[0].geometric.value == ranked[1].geometric.value == pytest.approx(FLOOR, rel=1)
-    assert log_floor(np.zeros((3, 2))) == 1.0
+    assert log_floor(np.zeros((3, 2)), np.zeros(6)) < 1e-300
+    assert log_floor(np.zeros((3, 2)), np.array([0.0, 0.4])) == pytest.approx(0.4 * FLOOR)
+    # errors that share no sample, or are 0 on most, keep their size: they are not taken for 1
+    apart = rank({"a": {"s": 0.01, "t": 0.02}, "b": {"u": 0.2, "v": 0.3}}, "lower", scale="log").rows
+    assert {row.name: round(row.geometric.value, 3) for row in apart} == {"a": 0.014, "b": 0.245}
+    exact = rank({"a": {"s": 0.0, "t": 0.0}}, "lower", scale="log").rows
+    assert exact[0].geometric.value == 0.0
     assert not rank({"a": {"s": 0.0, "t": 0.0}, "b": {"s": 0.0, "t": 0.0}}, "lower", scale="log").separates
     with pytest.raises(InvalidInput, match="no logarithm"):
         rank({"a": {"s": -1.0}}, "lower", scale="log")
