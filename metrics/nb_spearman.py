@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _ALPHA = {"bench": 40.0, "paper": 20.0}
 
 
-class _NaiveBayesCorrelation:
+class _NaiveBayesCorrelation(ABC):
     """Spearman correlation of the scores of distinct tokens with their Naive Bayes weights."""
 
     def __init__(self, documents: int | None = 5000, alpha: float | None = None) -> None:
@@ -50,9 +51,9 @@ class _NaiveBayesCorrelation:
             results[name] = self.compare(per_token, w, name, explanation)
         return undefined.as_score(results)
 
+    @abstractmethod
     def compare(self, scores: Floats, weights: Floats, name: str, explanation: Explanation) -> float | str:
         """The correlation over tokens of the score of this name, or why there is none."""
-        raise NotImplementedError
 
 
 @metric(

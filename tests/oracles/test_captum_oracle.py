@@ -48,9 +48,9 @@ def test_equal_to_captum(architecture, classes):
         "grad-x-input": InputXGradient(log_odds).attribute(leaf)[0, content].sum(dim=1),
         "integrated-gradients": integrated[0, content].sum(dim=1),
     }
-    for name, theirs in expected.items():
+    for name, theirs in expected.items():  # 52 queries: both ends of the path and 50 steps
         explainer = registry.explainers.get(name).build()
-        ours = explainer.explain(classifier, SAMPLE, 60, np.random.default_rng(0)).scores["attribution"]
+        ours = explainer.explain(classifier, SAMPLE, 52, np.random.default_rng(0)).scores["attribution"]
         # layer normalisation makes the mean component a sum that cancels: there the summands are the scale
         scale = float((gradient.abs().mean() if name == "grad-avg" else theirs.abs().max()).detach())
         assert scale > 1e-5
