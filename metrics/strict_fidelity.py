@@ -197,7 +197,8 @@ def unasked(classifier: Classifier, sample: Sample, explanation: Explanation, ke
     """Which keep-masks (m x n) leave a sequence that the explainer has not itself asked the model for (m)."""
     if explanation.asked is None:
         return np.ones(len(keep), np.bool_)
-    return ~np.isin(short_keys(classifier.mask(sample, keep)), explanation.asked)
+    # by sorting: hashes span all of 64 bits, for which numpy 2.0's other way overflows
+    return ~np.isin(short_keys(classifier.mask(sample, keep)), explanation.asked, kind="sort")
 
 
 def reference_effects(classifier: Classifier, sample: Sample, context: Context) -> Floats:
