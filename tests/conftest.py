@@ -106,6 +106,12 @@ class Lab:
         self.call(path, make_suite(**(defaults | values)), *subjects, samples=samples)
         return path
 
+    def reseal(self, path: Path) -> None:
+        """What a test wrote into the tables of a run counts as computed."""
+        for cell in RunStore(path).cells():
+            if (said := cell.marker.read()) is not None:
+                cell.commit(said["samples"], cell.labels())
+
     def loader(self, *subjects: Subject, removal: str = "delete") -> Loader:
         """A loader that has these subjects already."""
         loader = Loader(ModelOptions(device="cpu"))

@@ -30,8 +30,8 @@ from slalom_bench.results.submission import (
     rounded,
     to_text,
 )
+from slalom_bench.run.files import write_text
 from slalom_bench.run.identity import CONTROL, MetricLabel, ModelIdentity
-from slalom_bench.run.store import write_text
 
 NOT_COMPUTED = "not computed"
 COSTS = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding", "model_seconds", "seconds")

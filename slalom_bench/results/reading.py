@@ -129,7 +129,8 @@ def read_run(path: Path) -> Run:
         path: the `--out` of `slalom-bench run`.
 
     Returns:
-        Everything in it but the texts; a directory that is no run, or of another schema, is an error.
+        Everything in it but the texts; a directory that is no run, or of another schema, or a finished cell whose
+        tables were changed since is an error.
     """
     store = RunStore(path)
     calls = store.calls()
@@ -137,6 +138,7 @@ def read_run(path: Path) -> Run:
 
 
 def _read_cell(store: CellStore) -> CellResult:
+    store.marker.check()
     samples = store.samples
     return CellResult(
         store.identity,

@@ -99,6 +99,8 @@ class Runner:
         result = self.result
         call = {"suite": result.suite.model_dump(mode="json"), "mode": self.mode}
         call |= provenance(self.loader.options.device, command)
+        if self.mode == "restart":
+            self.store.check_restart()
         self._call = self.store.open(call | {"skips": [vars(skip) for skip in result.skips], "sources": []})
         try:
             with self.reporter.running(len(result.plan.cells), sum(cell.samples for cell in result.plan.cells)):
@@ -158,6 +160,7 @@ class Runner:
         """The missing explanations, then the missing scores, sample by sample."""
         examples = subject.examples(cell)
         labels = list(cell.labels.values())
+        self.result.repairs += store.marker.lost()
         missing = [example for example in examples if not self._is_done(store, example.id, labels)]
         tables = (store.explanations, store.costs, *(store.scores(label) for label in labels))
         self.result.repairs += [table.repaired for table in tables if table.repaired]

@@ -4,7 +4,7 @@
     RUN/samples/NAME-KEY.jsonl          the texts of a task in a model's tokens, for reports
     RUN/cells/NAME-KEY/cell.json        the cell's full identity
                       /explanations.jsonl, costs.jsonl, scores/METRIC@VERSION.jsonl
-                      /done.json        written last, by atomic rename
+                      /done.json        samples, metrics and a checksum of each table; written last, by atomic rename
     RUN/locks/NAME-KEY.lock             held by the process that works on a cell; the system frees it when that dies
 
 Several processes may work on one run directory: each takes a cell by its lock, and run.json is changed under a lock
@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -31,48 +30,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from slalom_bench.errors import StoreError
+from slalom_bench.run.files import SCHEMA, read_json, sweep, write_error, write_json
 from slalom_bench.run.identity import CellIdentity, MetricLabel, readable_name
+from slalom_bench.run.marker import Marker
 
-SCHEMA = 3
-"""Goes up when the layout changes; directories of another schema are refused, and left as they are."""
 SYNC_EVERY = 1.0
 """Seconds, at least, between two times that one file of rows is forced to the disk."""
-
-
-def write_json(path: Path, data: Any) -> None:
-    """Data as a JSON file, the whole of it or nothing."""
-    write_text(path, json.dumps(data, indent=1, ensure_ascii=False))
-
-
-def write_text(path: Path, text: str) -> None:
-    """The whole file or nothing: written beside its place, then renamed over it."""
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise _write_error(path, error) from error
-
-
-def read_json(path: Path) -> Any:
-    """The data of a JSON file; one that cannot be read is an error with the remedy."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StoreError(f"cannot read {path}: {error}; restore it, or start anew with another --out") from error
-
-
-def _write_error(path: Path, error: OSError) -> StoreError:
-    return StoreError(
-        f"cannot write {path}: {error.strerror or error}. What was finished before is kept: "
-        "make room (or choose another --out) and run the same command again"
-    )
 
 
 class Rows:
@@ -139,7 +102,7 @@ class Rows:
                         file.truncate(size)
                     raise
         except OSError as error:
-            raise _write_error(self.path, error) from error
+            raise write_error(self.path, error) from error
         rows[row["id"]] = dict(row)
 
     def sync(self) -> None:
@@ -150,7 +113,7 @@ class Rows:
             with self.path.open("r+b") as file:
                 self._force(file.fileno())
         except OSError as error:
-            raise _write_error(self.path, error) from error
+            raise write_error(self.path, error) from error
 
     def _force(self, file: int) -> None:
         os.fsync(file)
@@ -164,9 +127,17 @@ class CellStore:
     def __init__(self, path: Path, identity: CellIdentity) -> None:
         self.path = path
         self.identity = identity
+        self.marker = Marker(path)
         self.explanations = Rows(path / "explanations.jsonl")
         self.costs = Rows(path / "costs.jsonl")
         self._scores: dict[MetricLabel, Rows] = {}
+
+    @property
+    def files(self) -> list[Path]:
+        """Every file that the store itself wrote here, the marker first and the identity last."""
+        tables = sorted((self.path / "scores").glob("*.jsonl"))
+        names = [self.path / name for name in ("done.json", "explanations.jsonl", "costs.jsonl")]
+        return [file for file in (*names, *tables, self.path / "cell.json") if file.is_file()]
 
     def scores(self, label: MetricLabel) -> Rows:
         """The rows of one metric."""
@@ -186,24 +157,16 @@ class CellStore:
     @property
     def samples(self) -> list[str] | None:
         """The samples of a finished cell, in their order; None while it is not finished."""
-        marker = self.path / "done.json"
-        try:
-            return list(read_json(marker)["samples"])
-        except StoreError:
-            if not marker.exists():
-                return None
-            raise
+        said = self.marker.read()
+        return None if said is None else list(said["samples"])
 
     def commit(self, samples: list[str], labels: list[MetricLabel]) -> None:
         """Say that these samples and metrics are all there. The marker is for readers; rows remain the truth."""
-        done = {"schema": SCHEMA, "samples": samples, "metrics": [str(label) for label in labels]}
-        marker = self.path / "done.json"
-        if not marker.exists() or read_json(marker) != done:
-            write_json(marker, done)
+        self.marker.write(samples, [str(label) for label in labels], [f for f in self.files if f.suffix == ".jsonl"])
 
     def uncommit(self) -> None:
         """The cell is not finished (any more)."""
-        (self.path / "done.json").unlink(missing_ok=True)
+        self.marker.path.unlink(missing_ok=True)
 
 
 class RunStore:
@@ -237,6 +200,7 @@ class RunStore:
     def _change(self, change: Callable[[dict[str, Any]], None]) -> None:
         self._read()  # a directory of another schema is refused before anything is written to it
         with self._locked("run", wait=True):
+            sweep(self.path / "run.json")
             data = self._read() or {"schema": SCHEMA, "calls": []}
             change(data)
             write_json(self.path / "run.json", data)
@@ -269,6 +233,11 @@ class RunStore:
             raise StoreError(f"{self.path}/run.json records no call; run again into another --out")
         return list(data["calls"])
 
+    def check_restart(self) -> None:
+        """Refuse to begin anew in a folder with something in it that is no run."""
+        if self._read() is None and self.path.is_dir() and any(self.path.iterdir()):
+            raise StoreError(f"{self.path} is not a run directory: nothing to restart there; choose another --out")
+
     # ---- locks ----
 
     @contextlib.contextmanager
@@ -285,7 +254,7 @@ class RunStore:
             yield False
             return
         except OSError as error:
-            raise _write_error(file, error) from error
+            raise write_error(file, error) from error
         try:
             yield True
         finally:
@@ -302,15 +271,17 @@ class RunStore:
     def _cell(self, identity: CellIdentity, *, restart: bool) -> CellStore:
         path = self.path / "cells" / identity.folder
         try:
-            if restart and path.exists():
-                trash = self.path / "locks" / f"{path.name}.old-{uuid.uuid4().hex[:8]}"
-                path.rename(trash)  # at once: a kill leaves the old cell or none, never a part of it
-                shutil.rmtree(trash)
+            for name in ("cell.json", "done.json"):
+                sweep(path / name)
+            if restart:
+                # by its own list, and in an order in which a kill leaves a cell that can be gone on with
+                for file in CellStore(path, identity).files:
+                    file.unlink()
             if not (path / "cell.json").exists():
                 path.mkdir(parents=True, exist_ok=True)
                 write_json(path / "cell.json", {"schema": SCHEMA, "identity": identity.model_dump(mode="json")})
         except OSError as error:
-            raise _write_error(path, error) from error
+            raise write_error(path, error) from error
         stored = _identity(path / "cell.json")
         if stored.key != identity.key:
             raise StoreError(f"{path} holds another cell than its name says; move it away or choose another --out")

@@ -11,7 +11,7 @@ from typing import Any
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.collect import Collected, missing_metrics, require_results
 from slalom_bench.results.reading import Run
-from slalom_bench.run.store import write_text
+from slalom_bench.run.files import write_text
 from slalom_bench.showing import markdown
 from slalom_bench.showing.examples import examples
 from slalom_bench.showing.page import render

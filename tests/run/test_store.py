@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from slalom_bench.errors import StoreError
 from slalom_bench.run import store as store_module
+from slalom_bench.run.files import SCHEMA, write_json
 from slalom_bench.run.identity import (
     CellIdentity,
     ExplainerIdentity,
@@ -21,7 +22,7 @@ from slalom_bench.run.identity import (
     RemovalIdentity,
     TaskIdentity,
 )
-from slalom_bench.run.store import SCHEMA, Rows, RunStore, write_json
+from slalom_bench.run.store import Rows, RunStore
 
 IDENTITY = CellIdentity(
     task=TaskIdentity(name="imdb", version=1, params={}, content="c", source="here"),

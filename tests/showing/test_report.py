@@ -146,6 +146,7 @@ def worsened(lab, tmp_path):
     for row in rows:
         row["values"] = {name: value - 0.1 for name, value in row["values"].items()}
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lab.reseal(b)
     return a, b
 
 
@@ -173,6 +174,7 @@ def test_lost_scores_are_a_regression(lab, tmp_path):
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     rows[0] |= {"values": {}, "undefined": {"attribution": "gone"}}
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lab.reseal(b)
     (change,) = compare_runs(read_run(a), read_run(b)).worse
     assert change.verdict == "WORSE (1 samples lost)"
 

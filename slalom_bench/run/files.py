@@ -1,0 +1,58 @@
+"""Files that are whole or not there: written beside their place and renamed, by one way for everything."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from slalom_bench.errors import StoreError
+
+SCHEMA = 3
+"""Goes up when the layout changes; directories of another schema are refused, and left as they are."""
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Data as a JSON file, the whole of it or nothing."""
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False))
+
+
+def write_text(path: Path, text: str) -> None:
+    """The whole file or nothing: written beside its place, then renamed over it. No link is followed."""
+    temporary = path.with_name(f".{path.name[:80]}.{uuid.uuid4().hex[:12]}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise write_error(path, error) from error
+
+
+def sweep(path: Path) -> None:
+    """Remove what a killed process left of writing this file; only for who holds its lock."""
+    for left in path.parent.glob(f".{path.name}.????????????.tmp"):
+        left.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> Any:
+    """The data of a JSON file; one that cannot be read is an error with the remedy."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"cannot read {path}: {error}; restore it, or start anew with another --out") from error
+
+
+def write_error(path: Path, error: OSError) -> StoreError:
+    """What to say of a file that cannot be written."""
+    return StoreError(
+        f"cannot write {path}: {error.strerror or error}. What was finished before is kept: "
+        "make room (or choose another --out) and run the same command again"
+    )
