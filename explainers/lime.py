@@ -96,7 +96,7 @@ def remaining_texts(text: str, owner: Ints, present: Bools) -> list[str]:
     return ["".join(compress(text, row)) for row in kept.tolist()]
 
 
-@explainer("lime", version=1, needs={"queries"}, stochastic=True, family="additive")
+@explainer("lime", version=2, needs={"queries"}, stochastic=True, family="additive")
 class Lime:
     """LIME: a locally weighted ridge on the presence of positions (or, with tie="token", of distinct tokens).
 

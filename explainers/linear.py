@@ -47,7 +47,7 @@ class LeaveOneOut:
         )
 
 
-@explainer("linear-deletion", version=2, needs={"queries"}, stochastic=True, family="additive")
+@explainer("linear-deletion", version=3, needs={"queries"}, stochastic=True, family="additive")
 class LinearDeletion:
     """Least squares of F on deletion indicators, with the masks of slalom-fidel: the in-distribution additive baseline.
 

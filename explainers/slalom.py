@@ -185,7 +185,7 @@ class SlalomEff:
         return slalom_explanation(surrogate_of_fit(fit, features), classifier, report)
 
 
-@explainer("slalom-fidel", version=4, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-fidel", version=5, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomFidel:
     """SLALOM fitted to `budget` deletions of 0 to 5 random positions (algorithm 2), true prediction error minimised.
 

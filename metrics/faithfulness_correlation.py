@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slalom_bench.core import undefined
-from slalom_bench.core.types import Bools, Explanation, Sample, Score
+from slalom_bench.core.halves import half_names
+from slalom_bench.core.types import Bools, Explanation, Floats, Sample, Score
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.correlation import pearson
 from slalom_bench.numerics.masks import delete_counts
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @metric(
     "faithfulness-correlation",
-    version=1,
+    version=2,
     order=45,
     needs={"queries"},
     direction="higher",
@@ -34,8 +35,9 @@ class FaithfulnessCorrelation:
 
     Pearson correlation, over random sets S of a fixed share of the tokens, of the sum over i in S of score_i with
     F(x) - F(x without S), F the log-odds of the explained class; one value for each score. Unsigned scores are compared
-    with the absolute drop. The same sets for every explainer, and in both protocols. Needs queries. Undefined for texts
-    of one token, and where the sums or the drops are constant.
+    with the absolute drop. That of the primary score also on either half of the sets. The same sets for every
+    explainer, and in both protocols. Needs queries. Undefined for texts of one token, and where the sums or the drops
+    are constant.
 
     Args:
         masks: how many sets.
@@ -64,9 +66,11 @@ class FaithfulnessCorrelation:
         results: dict[str, float | str] = {}
         for name, scores in explanation.scores.items():
             sums, against = ~keep @ scores, np.abs(drops) if name in explanation.unsigned else drops
-            results[name] = (
-                undefined.constant_scores(scores) or undefined.correlation(sums, against) or pearson(sums, against)
-            )
+            results[name] = undefined.constant_scores(scores) or _correlation(sums, against)
+            if name == explanation.primary and not isinstance(results[name], str):
+                halves = [_correlation(sums[start::2], against[start::2]) for start in (0, 1)]
+                if not any(isinstance(half, str) for half in halves):
+                    results |= dict(zip(half_names(name), halves, strict=True))
         return undefined.as_score(results)
 
     def _shared_masks(self, context: Context, sample: Sample) -> Bools:
@@ -81,3 +85,8 @@ class FaithfulnessCorrelation:
 
         bits = context.once(("faithfulness-correlation", context.seed, sample.id, n, removed, self.masks), draw)
         return np.unpackbits(bits, axis=1, count=n).view(np.bool_)
+
+
+def _correlation(sums: Floats, drops: Floats) -> float | str:
+    """Pearson correlation, or why there is none."""
+    return undefined.correlation(sums, drops) or pearson(sums, drops)

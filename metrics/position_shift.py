@@ -22,7 +22,7 @@ NAMES = ("shift", "missing", "joint", "change")
 
 @metric(
     "position-shift",
-    version=1,
+    version=2,
     order=85,
     needs={"queries"},
     direction="lower",
@@ -41,7 +41,7 @@ class PositionShift:
     and `missing` may each exceed 1); and undivided `change`, the mean of D^2 in squared log-odds. A property of the
     model, not of the explanation: every explainer has the same scores, whatever the run's removal rule. Needs queries.
     Undefined where the model has no absolute positions, for texts of fewer than `largest` + 1 tokens, and where no
-    deletion changes the output (but for `change`, which is 0 there).
+    deletion changes the output beyond rounding (but for `change`).
 
     Args:
         masks: for each k.
@@ -72,14 +72,14 @@ class PositionShift:
         view = classifier.targeting(explanation.target)
         full, *delete = view.under(registry.removals.build("delete")).masked_log_odds(sample, keep)
         gap = view.under(registry.removals.build("gap")).masked_log_odds(sample, keep)[1:]
-        return _decomposed(np.array(delete) - gap, gap - full)
+        return _decomposed(np.array(delete) - gap, gap - full, classifier.rounding(full))
 
 
-def _decomposed(moving: Floats, missing: Floats) -> Score:
+def _decomposed(moving: Floats, missing: Floats, rounding: float) -> Score:
     """The shares of two parts of a change in its mean square."""
     change = moving + missing
     square = float(np.mean(change**2))
-    if reason := undefined.no_change(change):
+    if reason := undefined.no_change(change, rounding):
         return undefined.as_score({**dict.fromkeys(NAMES, reason), "change": square})
     return Score(
         {

@@ -6,13 +6,14 @@ masks of another law (`slalom_bench.laws`), and none on masks that the explainer
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slalom_bench import registry
 from slalom_bench.core import undefined
+from slalom_bench.core.halves import half_names
 from slalom_bench.core.sequences import short_keys
 from slalom_bench.core.types import Bools, Explanation, Floats, Sample, Score
 from slalom_bench.errors import InvalidInput
@@ -31,7 +32,7 @@ _LEAST_LEFT = 10
 
 @metric(
     "strict-fidelity",
-    version=2,
+    version=3,
     order=10,
     needs={"queries", "surrogate"},
     direction="lower",
@@ -47,9 +48,10 @@ class StrictFidelity:
     Mean over masks S of ((g(S) - g(full)) - (F(S) - F(full)))^2, g the surrogate; the same masks for every explainer,
     those of one index nested over k. Kept for comparison with the paper: masks that an explainer has itself asked for
     count too, so that k1 is a training error for whoever asks for all single deletions (`fidelity-few` leaves them
-    out). Values: `k1`..`k10`, their `mean`, and `normalised`: the mean over the mean square of the observed change (1 =
-    no better than predicting no change). Needs queries and surrogate. Undefined without a surrogate; a text too short
-    for one k has neither mean nor normalised; normalised also where no deletion changes the output.
+    out). Values: `k1`..`k10`, their `mean`, also on either half of the masks, and `normalised`: the mean over the mean
+    square of the observed change (1 = no better than predicting no change). Needs queries and surrogate. Undefined
+    without a surrogate; a text too short for one k has neither mean nor normalised; normalised also where no deletion
+    changes the output.
 
     Args:
         masks: per k; unless given 20, in the paper protocol 100.
@@ -77,14 +79,15 @@ class StrictFidelity:
             return undefined.everywhere([*results, "mean", "normalised"], undefined.TOO_SHORT)
         law = registry.laws.get("paper").build({"largest": len(possible)})
         keep = _shared_masks("strict-fidelity", law, sample, len(possible) * count, context)
-        observed, predicted = changes(classifier, sample, explanation, keep)
-        errors = ((predicted - observed) ** 2).reshape(len(possible), count)
+        found = changes(classifier, sample, explanation, keep)
+        errors = ((found.predicted - found.observed) ** 2).reshape(len(possible), count)
         results |= dict(zip(possible, errors.mean(axis=1), strict=True))
-        whole = len(possible) == self.largest
-        results["mean"] = float(errors.mean()) if whole else undefined.TOO_SHORT
-        results["normalised"] = results["mean"]
-        if whole:
-            results["normalised"] = undefined.no_change(observed) or float(errors.mean() / np.mean(observed**2))
+        if len(possible) < self.largest:
+            return undefined.as_score(results | dict.fromkeys(("mean", "normalised"), undefined.TOO_SHORT))
+        results |= {"mean": float(errors.mean()), "normalised": found.normalised()}
+        if count > 1:
+            halves = (errors[:, ::2].mean(), errors[:, 1::2].mean())
+            results |= dict(zip(half_names("mean"), map(float, halves), strict=True))
         return undefined.as_score(results)
 
 
@@ -93,12 +96,12 @@ class Fidelity:
 
     With F(full) - F(S) the observed and g(full) - g(S) the predicted change, g the surrogate: `raw` is the mean square
     of their difference over the law's masks S, `normalised` is raw divided by the mean square of the observed change
-    (0: all predicted; 1: no better than predicting no change), and `excluded` is the share of the masks that were left
-    out because the explainer itself had asked the model for what they leave of the text. The masks are the same for
-    every explainer. Undefined without a surrogate; where the law has no masks for the text; where fewer than half of
-    the masks or fewer than 10 are left (of a law with fewer than 10 for a text, all must be); normalised also where no
-    mask changes the output. Of an explanation whose queries were not recorded (one from a file) no mask is
-    excluded, and `excluded` is undefined: its error may be that of masks it was fitted to.
+    (0: all predicted; 1: no better than predicting no change), also on either half of the masks, and `excluded` is the
+    share of the masks that were left out because the explainer itself had asked the model for what they leave of the
+    text. The masks are the same for every explainer. Undefined without a surrogate; where the law has no masks for the
+    text; where fewer than half of the masks or fewer than 10 are left (of a law with fewer than 10 for a text, all must
+    be); normalised also where no mask changes the output. Of an explanation whose queries were not recorded (one from a
+    file) no mask is excluded, and `excluded` is undefined: its error may be that of masks it was fitted to.
 
     A subclass names its law; one registered by another package works as well.
 
@@ -123,21 +126,23 @@ class Fidelity:
         view = classifier.targeting(explanation.target)
         effects = reference_effects(view, sample, context) if law.ranked else None
         keep = _shared_masks(f"fidelity-{self.law}", law, sample, self.masks, context, effects)
-        observed, predicted = changes(view, sample, explanation, keep)
+        found = changes(view, sample, explanation, keep)
         left = unasked(view, sample, explanation, keep)
         share = undefined.NOT_RECORDED if explanation.asked is None else 1 - float(left.mean())
         results: dict[str, float | str] = {"excluded": share}
         if left.sum() < max(min(_LEAST_LEFT, len(keep)), len(keep) / 2):
             return undefined.as_score({"normalised": undefined.ASKED, "raw": undefined.ASKED, **results})
-        observed, predicted = observed[left], predicted[left]
-        raw = float(np.mean((predicted - observed) ** 2))
-        results["raw"] = raw
-        results["normalised"] = undefined.no_change(observed) or raw / float(np.mean(observed**2))
+        results |= {"raw": found.only(left).raw(), "normalised": found.only(left).normalised()}
+        odd = np.arange(len(keep)) % 2 == 1
+        halves = [found.only(left & half).normalised() for half in (~odd, odd)]
+        # a law that gives all the masks it has was not drawn from
+        if len(keep) == self.masks and not any(isinstance(half, str) for half in halves):
+            results |= dict(zip(half_names("normalised"), halves, strict=True))
         return undefined.as_score(results)
 
 
 _PROFILE: dict[str, Any] = {
-    "version": 1,
+    "version": 2,
     "needs": {"queries", "surrogate"},
     "direction": "lower",
     "unit": "share of the mean square change",
@@ -182,15 +187,36 @@ class FidelityTop(Fidelity):
     law = "top"
 
 
-def changes(classifier: Classifier, sample: Sample, explanation: Explanation, keep: Bools) -> tuple[Floats, Floats]:
-    """F(S) - F(full) as the model says and as the surrogate predicts (m each), of keep-masks (m x n)."""
+class Changes(NamedTuple):
+    """F(S) - F(full) of m masks."""
+
+    observed: Floats
+    predicted: Floats
+    rounding: float
+    """What an observed one may be by rounding alone."""
+
+    def only(self, chosen: Bools) -> Changes:
+        """Those of the chosen masks (m)."""
+        return Changes(self.observed[chosen], self.predicted[chosen], self.rounding)
+
+    def raw(self) -> float:
+        """The mean squared error."""
+        return float(np.mean((self.predicted - self.observed) ** 2))
+
+    def normalised(self) -> float | str:
+        """The error over the mean square of the observed change, or why there is none."""
+        return undefined.no_change(self.observed, self.rounding) or self.raw() / float(np.mean(self.observed**2))
+
+
+def changes(classifier: Classifier, sample: Sample, explanation: Explanation, keep: Bools) -> Changes:
+    """The changes of keep-masks (m x n) as the model says and as the surrogate predicts."""
     if explanation.surrogate is None:
         raise InvalidInput("an explanation without a surrogate predicts nothing")
     whole = np.vstack([np.ones((1, len(sample)), np.bool_), keep])
     # all in one call: every explainer asks for the same set, which the handle computes once
     answers = classifier.targeting(explanation.target).masked_log_odds(sample, whole)
     predictions = explanation.surrogate.predict(whole)
-    return answers[1:] - answers[0], predictions[1:] - predictions[0]
+    return Changes(answers[1:] - answers[0], predictions[1:] - predictions[0], classifier.rounding(answers[0]))
 
 
 def unasked(classifier: Classifier, sample: Sample, explanation: Explanation, keep: Bools) -> Bools:

@@ -71,9 +71,13 @@ def too_short(tokens: int, deleted: int) -> str | None:
     return TOO_SHORT if deleted >= tokens else None
 
 
-def no_change(observed: NDArray[np.floating]) -> str | None:
-    """An error relative to the observed change needs a change."""
-    return NO_CHANGE if not np.any(observed) else None
+def no_change(observed: NDArray[np.floating], rounding: float = 0.0) -> str | None:
+    """An error relative to the observed change needs one beyond the rounding of the answers (`Classifier.rounding`).
+
+    >>> no_change(np.array([0.0, 1e-7]), 1e-6), no_change(np.array([0.0, 1e-7]))
+    ('model output does not change', None)
+    """
+    return NO_CHANGE if not np.any(np.abs(observed) > rounding) else None
 
 
 def constant_scores(scores: NDArray[np.floating]) -> str | None:

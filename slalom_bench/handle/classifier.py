@@ -27,6 +27,11 @@ from slalom_bench.handle.threads import one_algebra_thread
 if TYPE_CHECKING:
     import torch
 
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""The distance from 1 to the next number, by dtype."""
+ROUNDING = 16
+"""Other batches move the log-odds of the minis by up to 3 units in the last place."""
+
 
 class Classifier:
     """A model with batching, a cache, counters, a removal rule and a target class.
@@ -123,6 +128,13 @@ class Classifier:
     def empty_allowed(self) -> bool:
         """Whether a sequence without content still has a token to classify."""
         return bool(self.tokens.prefix or self.tokens.suffix)
+
+    def rounding(self, answer: float) -> float:
+        """What an answer of this size may be off by rounding: ROUNDING units in the last place of the model's dtype.
+
+        Log-odds that differ by less are the same. An answer is a difference of logits: one near 0 has their rounding.
+        """
+        return ROUNDING * EPSILON.get(self.backend.dtype, EPSILON["float32"]) * max(1.0, abs(answer))
 
     def identity(self) -> str:
         """A hash of everything that shapes the model's answers; part of every result's key."""

@@ -6,15 +6,16 @@ import numpy as np
 
 from slalom_bench.core import undefined
 from slalom_bench.core.types import Bools, Floats, Sample
-from slalom_bench.numerics.masks import balanced_deletions, evenly
+from slalom_bench.numerics.masks import distinct_deletions
 from slalom_bench.registry import law
 
 
-@law("few", version=1)
+@law("few", version=2)
 class Few:
     """2 to 10 random positions, each number of them equally often; a text needs more tokens than the largest.
 
-    Single deletions are left out: there are only n of them, and many methods ask for all.
+    Single deletions are left out: there are only n of them, and many methods ask for all. No mask is drawn twice; a
+    short text gives fewer than are asked for.
 
     Args:
         smallest: the fewest positions removed.
@@ -33,5 +34,4 @@ class Few:
 
     def draw(self, sample: Sample, count: int, rng: np.random.Generator, effects: Floats | None = None) -> Bools:
         """Positions balanced among the masks of one size."""
-        sizes = evenly(np.arange(self.smallest, self.largest + 1), count, rng)
-        return balanced_deletions(len(sample), sizes, rng)
+        return distinct_deletions(len(sample), np.arange(self.smallest, self.largest + 1), count, rng)

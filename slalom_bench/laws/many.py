@@ -6,15 +6,18 @@ import numpy as np
 
 from slalom_bench.core import undefined
 from slalom_bench.core.types import Bools, Floats, Sample
-from slalom_bench.numerics.masks import balanced_deletions, evenly
+from slalom_bench.numerics.masks import distinct_deletions
 from slalom_bench.registry import law
 
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
-@law("many", version=1)
+@law("many", version=2)
 class Many:
-    """10, 20, 30, 40 or 50 % of the positions, at random, each share equally often; a text needs 10 tokens."""
+    """10, 20, 30, 40 or 50 % of the positions, at random, each share equally often; a text needs 10 tokens.
+
+    No mask is drawn twice; a short text gives fewer than are asked for.
+    """
 
     ranked = False
 
@@ -25,4 +28,4 @@ class Many:
     def draw(self, sample: Sample, count: int, rng: np.random.Generator, effects: Floats | None = None) -> Bools:
         """Shares rounded to whole positions, which are balanced among the masks of one size."""
         sizes = np.round(np.multiply(_SHARES, len(sample))).astype(np.int64)
-        return balanced_deletions(len(sample), evenly(sizes, count, rng), rng)
+        return distinct_deletions(len(sample), np.unique(sizes), count, rng)

@@ -6,15 +6,16 @@ import numpy as np
 
 from slalom_bench.core import undefined
 from slalom_bench.core.types import Bools, Floats, Sample
-from slalom_bench.numerics.masks import balanced_subsets, evenly
+from slalom_bench.numerics.masks import quotas
 from slalom_bench.registry import law
 
 
-@law("spans", version=1)
+@law("spans", version=2)
 class Spans:
     """One run of neighbouring positions, a twentieth to a quarter of the text, each length equally often.
 
-    The shortest run has 2 positions at least, so that a text needs 8 tokens. Starts are balanced within a length.
+    The shortest run has 2 positions at least, so that a text needs 8 tokens. No run is drawn twice: a text of 8 tokens
+    has 7 masks.
     """
 
     ranked = False
@@ -24,12 +25,13 @@ class Spans:
         return undefined.TOO_SHORT if len(sample) < 8 else None
 
     def draw(self, sample: Sample, count: int, rng: np.random.Generator, effects: Floats | None = None) -> Bools:
-        """Lengths and starts, both balanced."""
+        """Lengths equally often as far as there are starts for them; starts of one length without replacement."""
         n = len(sample)
-        lengths = evenly(np.arange(max(2, -(-n // 20)), n // 4 + 1), count, rng)
-        starts = np.empty(count, np.int64)
-        for length in np.unique(lengths):
-            rows = lengths == length
-            starts[rows] = balanced_subsets(n - int(length) + 1, int(rows.sum()), 1, rng)[:, 0]
+        lengths = np.arange(max(2, -(-n // 20)), n // 4 + 1)
+        taken = quotas((n - lengths + 1).tolist(), count, rng)
+        starts = np.concatenate(
+            [rng.permutation(n - length + 1)[:many] for length, many in zip(lengths, taken, strict=True)]
+        )
+        ends = starts + np.repeat(lengths, taken)
         position = np.arange(n)
-        return (position < starts[:, None]) | (position >= (starts + lengths)[:, None])
+        return (position < starts[:, None]) | (position >= ends[:, None])

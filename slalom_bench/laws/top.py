@@ -7,19 +7,20 @@ import numpy as np
 from slalom_bench.core import undefined
 from slalom_bench.core.types import Bools, Floats, Sample
 from slalom_bench.errors import InvalidInput
-from slalom_bench.numerics.masks import balanced_subsets, evenly
+from slalom_bench.numerics.masks import distinct_deletions
 from slalom_bench.registry import law
 
 _LEAST = 5
 """Tokens, at least, that are drawn among."""
 
 
-@law("top", version=1)
+@law("top", version=2)
 class Top:
     """Random subsets of the tenth of the tokens (at least 5) whose removal, one by one, changes the output most.
 
-    Subsets of 2 up to all of these tokens, each size equally often; ties of the effect rank in the order of the text. A
-    text needs 10 tokens. The effects are the model's own, |F(full) - F(without i)|, the same for every explainer.
+    Subsets of 2 up to all of these tokens, no one twice, each size equally often as far as it has subsets (5 tokens
+    have 26 in all); ties of the effect rank in the order of the text. A text needs 10 tokens. The effects are the
+    model's own, |F(full) - F(without i)|, the same for every explainer.
     """
 
     ranked = True
@@ -34,9 +35,7 @@ class Top:
         if effects is None or len(effects) != n:
             raise InvalidInput(f"sample {sample.id}: the law top needs the effect of each of its {n} tokens")
         first = np.argsort(-np.asarray(effects), kind="stable")[: max(_LEAST, n // 10)]
-        sizes = evenly(np.arange(2, len(first) + 1), count, rng)
         keep = np.ones((count, n), np.bool_)
-        for size in np.unique(sizes):
-            rows = np.flatnonzero(sizes == size)
-            keep[rows[:, None], first[balanced_subsets(len(first), len(rows), int(size), rng)]] = False
-        return keep
+        drawn = distinct_deletions(len(first), np.arange(2, len(first) + 1), count, rng)
+        keep[: len(drawn), first] = drawn
+        return keep[: len(drawn)]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+from math import comb
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,13 +59,62 @@ def balanced_subsets(n: int, count: int, size: int, rng: np.random.Generator) ->
     return permutations[:, : per_permutation * size].reshape(-1, size)[:count]
 
 
-def evenly(values: Ints, count: int, rng: np.random.Generator) -> Ints:
-    """`count` of the values, in a random order that repeats: each as often as any other, or once more.
+def distinct_subsets(n: int, count: int, size: int, rng: np.random.Generator) -> Ints:
+    """`count` subsets of `size` distinct items out of n, no two the same; all there are where there are no more.
 
-    >>> sorted(np.bincount(evenly(np.array([0, 1, 2]), 7, np.random.default_rng(0))).tolist())
-    [2, 2, 3]
+    Balanced as those of `balanced_subsets`, but where so many are asked for that most there are must be taken.
+
+    >>> len(distinct_subsets(5, 100, 2, np.random.default_rng(0)))
+    10
     """
-    return np.resize(rng.permutation(values), count)
+    if comb(n, size) <= 4 * count:
+        every = np.array(list(combinations(range(n), size)), np.int64)
+        return every[rng.permutation(len(every))[:count]]
+    drawn = np.empty((0, size), np.int64)
+    while len(drawn) < count:
+        more = np.sort(balanced_subsets(n, count - len(drawn), size, rng), axis=1)
+        drawn = np.vstack([drawn, more])
+        drawn = drawn[np.sort(np.unique(drawn, axis=0, return_index=True)[1])]
+    return drawn
+
+
+def quotas(capacities: Sequence[int], count: int, rng: np.random.Generator) -> Ints:
+    """How many to take of each kind so that they are `count`: equally many or one more, but none beyond its capacity.
+
+    >>> quotas([1, 9, 9], 7, np.random.default_rng(0)).tolist()
+    [1, 3, 3]
+    """
+    room = np.array([min(capacity, count) for capacity in capacities], np.int64)
+    taken = np.zeros_like(room)
+    while (left := min(count, int(room.sum())) - int(taken.sum())) > 0:
+        usable = rng.permutation(np.flatnonzero(taken < room))[:left]
+        taken[usable] += np.minimum(room[usable] - taken[usable], max(1, left // len(usable)))
+    return taken
+
+
+def distinct_deletions(n: int, sizes: Ints, count: int, rng: np.random.Generator) -> Bools:
+    """Keep-masks, no two the same, each of the `sizes` equally often; fewer where so many are not to be had.
+
+    Args:
+        n: how many positions there are.
+        sizes: how many of them a mask removes, 1 to n, each size once.
+        count: how many masks to draw.
+        rng: the generator.
+
+    Returns:
+        Masks (at most count x n) by rising size, True where a position is kept; positions balanced within a size.
+
+    >>> (~distinct_deletions(4, np.array([1, 2]), 6, np.random.default_rng(0))).sum(axis=1).tolist()
+    [1, 1, 1, 2, 2, 2]
+    """
+    taken = quotas([comb(n, int(size)) for size in sizes], count, rng)
+    keep = np.ones((int(taken.sum()), n), np.bool_)
+    ends = np.cumsum(taken)
+    for size, many, end in zip(sizes, taken, ends, strict=True):
+        if many:
+            removed = distinct_subsets(n, int(many), int(size), rng)
+            np.put_along_axis(keep[end - many : end], removed, False, axis=1)
+    return keep
 
 
 def balanced_deletions(n: int, counts: Ints, rng: np.random.Generator) -> Bools:

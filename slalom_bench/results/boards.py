@@ -200,7 +200,7 @@ def _board(key: str, members: Sequence[_Member]) -> Board:
         _about_model(every, members),
         rows,
         rankings,
-        {label: metric_quality(ranking) for label, ranking in rankings.items()},
+        {label: metric_quality(ranking, _halves(label, latest)) for label, ranking in rankings.items()},
         metric_agreement(rankings),
     )
 
@@ -222,6 +222,13 @@ def _ranking(label: MetricLabel, info: MetricInfo, latest: Mapping[str, Sequence
         return rank(table, info.direction, scale=info.scale or "linear", relevant=info.relevant)
     except InvalidInput as error:
         raise InvalidInput(f"{label} on {latest[next(iter(table))][-1].submission.task.name}: {error}") from error
+
+
+def _halves(label: MetricLabel, latest: Mapping[str, Sequence[_Member]]) -> list[dict[str, Scores]]:
+    """The scores of every row on either half of a metric's masks; no tables where the metric draws none."""
+    last = {name: same[-1] for name, same in latest.items()}
+    drawn = {name: m for name, m in last.items() if label in m.row.results and m.row.results[label].halves}
+    return [{name: m.submission.half(m.row, label, i) for name, m in drawn.items()} for i in (0, 1)] if drawn else []
 
 
 def _cell(ranking: Ranking, result: MetricSummary, name: str) -> BoardCell:

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from slalom_bench import registry
+from slalom_bench.core.halves import half_names, is_half
 from slalom_bench.core.hashing import canonical
 from slalom_bench.core.references import Ref
 from slalom_bench.errors import StoreError
@@ -219,7 +220,7 @@ def _summary(cells: Sequence[CellResult], label: MetricLabel, headline: str, sam
     for name in names:
         found = average_seeds([cell.values(label, name) for cell in cells]).values
         known = [value for sample in samples if (value := found.get(sample)) is not None]
-        if name != headline and known:
+        if name != headline and known and not is_half(name):
             parts[name] = float(f"{fmean(known):.6g}")
     return MetricSummary(
         **vars(summarise(values)),
@@ -227,7 +228,17 @@ def _summary(cells: Sequence[CellResult], label: MetricLabel, headline: str, sam
         reasons=dict(sorted(reasons.items())),
         values=values,
         parts=parts,
+        halves=_halves(cells, label, headline, samples),
     )
+
+
+def _halves(
+    cells: Sequence[CellResult], label: MetricLabel, headline: str, samples: Sequence[str]
+) -> list[list[float | None]]:
+    """The headline value of every sample on either half of the masks; nothing where no sample has it."""
+    found = [average_seeds([cell.values(label, name) for cell in cells]).values for name in half_names(headline)]
+    halves = [[rounded(half.get(sample)) for sample in samples] for half in found]
+    return halves if any(value is not None for half in halves for value in half) else []
 
 
 def _reason(cells: Sequence[CellResult], label: MetricLabel, headline: str, sample: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TypeVar
@@ -12,8 +12,9 @@ import numpy as np
 from slalom_bench.core import undefined
 from slalom_bench.core.types import Floats
 from slalom_bench.numerics.correlation import pearson, spearman
-from slalom_bench.results.ranking import Ranking
+from slalom_bench.results.ranking import Ranking, Scale, paired, turn
 from slalom_bench.results.separation import Pairwise, too_few
+from slalom_bench.results.statistics import Scores
 
 POWER = 0.8
 SPLITS = 500
@@ -35,6 +36,8 @@ class MetricQuality:
     """Discriminability: share of pairs that are significantly different, and not certainly by less than matters."""
     reliability: float | None
     """Correlation to be expected with the methods' means on as many other texts."""
+    mask_stability: float | None
+    """Rank correlation over methods between two halves of the masks; None also for a metric that draws none."""
     top: tuple[str, str] | None
     """Best and second, by their means."""
     top_matters: bool
@@ -43,14 +46,25 @@ class MetricQuality:
     """To separate these two in four of five runs; None where they do not differ, or more than a million."""
 
 
-def metric_quality(ranking: Ranking, seed: int = 0) -> MetricQuality:
-    """The quality of a metric from its ranking."""
+def metric_quality(ranking: Ranking, halves: Sequence[Mapping[str, Scores]] = (), seed: int = 0) -> MetricQuality:
+    """The quality of a metric.
+
+    Args:
+        ranking: of the methods by it.
+        halves: where it draws masks, the scores of every method on either half of them.
+        seed: of the halves of texts.
+
+    Returns:
+        What it can do here.
+    """
     m, pairs = len(ranking.names), ranking.pairs
     apart = pairs.told_apart(ranking.relevant)
     share = float(apart.sum()) / (m * (m - 1) / 2) if m > 1 else None
     top = (ranking.rows[0].name, ranking.rows[1].name) if m > 1 else None
     needed, matters = _top_two(ranking)
-    return MetricQuality(m, pairs.n, share, reliability(ranking.scores, seed), top, matters, needed)
+    ranked = [{name: half[name] for name in ranking.names if name in half} for half in halves]
+    stable = mask_stability(ranked, ranking.scale)
+    return MetricQuality(m, pairs.n, share, reliability(ranking.scores, seed), stable, top, matters, needed)
 
 
 def reliability(scores: Floats, seed: int = 0, splits: int = SPLITS) -> float | None:
@@ -82,6 +96,28 @@ def reliability(scores: Floats, seed: int = 0, splits: int = SPLITS) -> float | 
         return None
     r = max(0.0, float(np.mean(found)))
     return 2 * r / (1 + r)
+
+
+def mask_stability(halves: Sequence[Mapping[str, Scores]], scale: Scale = "linear") -> float | None:
+    """Spearman correlation, over methods, between their means from the one and from the other half of the masks.
+
+    How far the order of the methods hangs on the masks that were drawn: another draw of as many masks as a half has
+    would agree with one half as far as the other half does, and one of all of them further.
+
+    Args:
+        halves: two tables, sample id to score for each method; none where no masks are drawn.
+        scale: on which means are compared.
+
+    Returns:
+        From -1 to 1, over the texts that all methods define in both halves; None for fewer than three methods.
+    """
+    names, scores = paired({(name, i): row for i, half in enumerate(halves) for name, row in half.items()})
+    both = [name for name, i in names if i == 0 and (name, 1) in names]
+    if len(both) < LEAST_METHODS:
+        return None
+    means = dict(zip(names, turn(scores, "lower", scale).mean(axis=0), strict=True))
+    one, other = (np.array([means[name, i] for name in both]) for i in (0, 1))
+    return None if undefined.correlation(one, other) else spearman(one, other)
 
 
 def pair_level(pairs: Pairwise) -> float | None:

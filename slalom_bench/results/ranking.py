@@ -6,9 +6,9 @@ compared on the log scale, where means are those of logarithms: geometric means,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ Direction = Literal["higher", "lower"]
 Scale = Literal["linear", "log"]
 Verdict = Literal["best", "not separable", "no practical difference", "worse", "not ranked"]
 TIED: tuple[Verdict, ...] = ("best", "not separable", "no practical difference")
+K = TypeVar("K", bound=Hashable)
 COVERAGE = 0.5
 """An explainer with scores for less than this share of the samples is listed but not ranked."""
 FLOOR = 1e-6
@@ -122,10 +123,9 @@ def rank(
     if direction not in ("higher", "lower"):
         raise InvalidInput(f"direction must be higher or lower, not {direction!r}")
     summaries = {name: summarise(row.values(), confidence=confidence, seed=seed) for name, row in table.items()}
-    names, scores = paired(table, summaries)
+    names, scores = paired(table)
     floor = log_floor(scores, _defined(table)) if scale == "log" else 0.0
-    compared = np.log(np.maximum(scores, floor)) if scale == "log" else scores
-    turned = compared if direction == "lower" else -compared
+    turned = turn(scores, direction, scale, floor)
     matters = np.log1p(relevant) if scale == "log" and relevant is not None else relevant
     pairs = all_pairs(turned, level=round(1 - confidence, 12), seed=seed)
     means = {
@@ -137,14 +137,22 @@ def rank(
     return Ranking(rows, scale, names, turned, pairs, matters)
 
 
-def paired(table: Mapping[str, Scores], summaries: Mapping[str, Summary]) -> tuple[list[str], Floats]:
+def paired(table: Mapping[K, Scores]) -> tuple[list[K], Floats]:
     """The rows that can be ranked and their scores (samples x rows) on the samples that all of them define."""
-    least = max(1.0, COVERAGE * max((summary.n for summary in summaries.values()), default=0))
-    names = [name for name, summary in summaries.items() if summary.n >= least]
+    defined = {name: sum(value is not None for value in row.values()) for name, row in table.items()}
+    least = max(1.0, COVERAGE * max(defined.values(), default=0))
+    names = [name for name, n in defined.items() if n >= least]
     samples = list(table[names[0]]) if names else []
     rows = [[table[name].get(key) for name in names] for key in samples]
     whole = [row for row in rows if None not in row]
     return (names, np.array(whole, np.float64)) if whole else ([], np.empty((0, 0)))
+
+
+def turn(scores: Floats, direction: Direction, scale: Scale, floor: float | None = None) -> Floats:
+    """Scores (samples x rows) on the scale on which their means are compared, turned so that smaller is better."""
+    if scale == "log":
+        scores = np.log(np.maximum(scores, log_floor(scores) if floor is None else floor))
+    return scores if direction == "lower" else -scores
 
 
 def _defined(table: Mapping[str, Scores]) -> Floats:

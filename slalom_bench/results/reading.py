@@ -58,10 +58,10 @@ class CellResult:
         return None if reason is None else str(reason)
 
     def _value_name(self, name: str, sample: str) -> str:
-        if name != PRIMARY:
+        if not name.startswith(PRIMARY):
             return name
         stored = self.explanations.get(sample, {}).get("explanation") or {}
-        return str(stored.get("primary", PRIMARY))
+        return name.replace(PRIMARY, str(stored.get("primary", PRIMARY)), 1)
 
     def failures(self) -> list[Failure]:
         """Every error of its samples; a score is not one where its explanation had failed already."""

@@ -113,6 +113,14 @@ class MetricSummary(Record):
     values: list[float | None]
     parts: dict[Name, float]
     """Means of the metric's other values: the points of its curve, the other scores of a ranking metric."""
+    halves: list[list[float | None]] = Field(default_factory=list)
+    """Of a metric that draws masks: the headline value of every sample on either half of them (`core.halves`)."""
+
+    @model_serializer(mode="wrap")
+    def _as_stated(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A result without halves does not speak of them, as in files from before there were any."""
+        said: dict[str, Any] = handler(self)
+        return said if self.halves else {name: value for name, value in said.items() if name != "halves"}
 
 
 class CostInfo(Record):
@@ -229,6 +237,10 @@ class Submission(Record):
     def scores(self, row: SubmittedRow, label: MetricLabel) -> dict[str, float | None]:
         """The headline value of every sample."""
         return dict(zip(self.samples, row.results[label].values, strict=True))
+
+    def half(self, row: SubmittedRow, label: MetricLabel, index: int) -> dict[str, float | None]:
+        """The headline value of every sample on the first (0) or second (1) half of the metric's masks."""
+        return dict(zip(self.samples, row.results[label].halves[index], strict=True))
 
     def command(self, row: SubmittedRow) -> str:
         """The command that computes a row again; names are quoted, so that none can be more than a word."""

@@ -52,6 +52,8 @@ def _summary_problem(result: MetricSummary, samples: int) -> str:
     """The first contradiction between a result's numbers and its values."""
     if len(result.values) != samples:
         return f"{len(result.values)} values for {samples} samples"
+    if any(len(half) != samples for half in result.halves) or len(result.halves) not in (0, 2):
+        return f"halves of {[len(half) for half in result.halves]} values for {samples} samples; two of as many are due"
     again = summarise(result.values)
     if (again.n, again.undefined) != (result.n, result.undefined):
         return f"n={result.n}, undefined={result.undefined}; the values say {again.n} and {again.undefined}"

@@ -14,10 +14,10 @@ MARKS = (
     "paired differences on the common samples, family-wise 5 %)"
 )
 RANKS = "The rank is a set; the sets of all rows hold the true ranks at once in 95 % of cases"
-LOG_SCALE = "compared on the log scale (geometric means)"
+LOG_SCALE = "compared on the log scale, where the geometric mean leads and the arithmetic one follows"
 INTERVALS = (
-    "95 % interval: bootstrap for a mean, Student's on the logarithms for the geometric mean of a metric that is "
-    f"{LOG_SCALE}"
+    "95 % interval: bootstrap for a mean, Student's on the logarithms for the geometric mean that leads the cells of "
+    "metrics compared on the log scale (there the arithmetic mean follows)"
 )
 EFFECTS = (
     f"Row minus best ({TIMES}: row over best, on the log scale) with its interval, simultaneous over all pairs. =: not "
@@ -25,14 +25,17 @@ EFFECTS = (
 )
 QUALITY = (
     "Pairs told apart: share of all pairs of methods that are significantly different by what could matter. "
-    "Reliability: split-half over texts, Spearman-Brown. Texts for the top two: to separate them with 80 % power at "
-    "the level of this table, if their difference is as found. Agreement: Spearman correlation over methods with "
-    "another metric, +1 for the same order from best to worst."
+    "Reliability: split-half over texts, Spearman-Brown. Masks: rank stability over masks, the Spearman "
+    "correlation over methods between their means from either half of the masks, for metrics that draw some. "
+    "Texts for the top two: to separate them with 80 % power at the level of this table, if their difference is "
+    "as found. Agreement: Spearman correlation over methods with another metric, +1 for the same order from best "
+    "to worst."
 )
 QUALITY_COLUMNS = (
     "metric",
     "pairs told apart",
     "reliability",
+    "masks",
     "texts for the top two",
     "agreement",
     "smallest that matters",
@@ -40,15 +43,22 @@ QUALITY_COLUMNS = (
 SIGNS = {"not separable": "=", "no practical difference": "≈"}
 
 
-def interval(cell: BoardCell) -> tuple[float, float, float] | None:
-    """Low, centre and high of what is shown as a cell's interval: of its geometric mean where it has one."""
-    shown = cell.ranked.geometric
-    low, centre, high = (
-        (shown.low, shown.value, shown.high)
-        if shown is not None
-        else (cell.result.low, cell.result.mean, cell.result.high)
-    )
-    return None if low is None or centre is None or high is None else (low, centre, high)
+def lead(cell: BoardCell) -> float | None:
+    """The number that stands first in a cell, and that rows are compared by: the geometric mean on the log scale."""
+    return cell.result.mean if cell.ranked.geometric is None else cell.ranked.geometric.value
+
+
+def interval(cell: BoardCell) -> tuple[float, float] | None:
+    """Low and high of the number that leads a cell."""
+    shown = cell.result if cell.ranked.geometric is None else cell.ranked.geometric
+    return None if shown.low is None or shown.high is None else (shown.low, shown.high)
+
+
+def arithmetic(cell: BoardCell) -> str:
+    """What follows a geometric mean: `, mean 0.123`; nothing where the mean leads."""
+    if cell.ranked.geometric is None or cell.result.mean is None:
+        return ""
+    return f", mean {number(cell.result.mean)}"
 
 
 def effect(cell: BoardCell | None) -> str:
@@ -82,6 +92,7 @@ def _quality(board: Board, label: MetricLabel) -> list[str]:
     return [
         apart,
         stable,
+        "-" if found.mask_stability is None else f"{found.mask_stability:.2f}",
         _needed(board, label),
         _agreement(board, label),
         _matters(info.relevant, info.scale == "log"),

@@ -11,7 +11,7 @@ from slalom_bench.results.boards import Board, BoardCell, boards
 from slalom_bench.results.collect import require_results
 from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.run.files import write_text
-from slalom_bench.showing.comparing import MARKS, interval
+from slalom_bench.showing.comparing import MARKS, arithmetic, interval, lead
 from slalom_bench.showing.wording import facts, number
 
 if TYPE_CHECKING:
@@ -73,21 +73,21 @@ def _table(board: Board) -> str:
     body = [[_cell(row.cells.get(label)) for label in board.metrics] for row in board.rows]
     frame = pd.DataFrame(body, columns=columns, index=[escape(row.name) for row in board.rows])
     shared = "; ".join(f"{name} {value}" for name, value in facts(board))
-    caption = escape(f"{board.title}. Mean [95 % interval], g: geometric mean; bold: {MARKS}. {shared}.")
+    shown = "Mean [95 % interval], on the log scale the geometric one, then the mean"
+    caption = escape(f"{board.title}. {shown}; bold: {MARKS}. {shared}.")
     return str(frame.to_latex(escape=False, caption=caption, label=f"tab:{board.key}", position="htbp"))
 
 
 def _cell(cell: BoardCell | None) -> str:
     if cell is None:
         return "missing"
-    if cell.result.mean is None:
+    first = lead(cell)
+    if first is None:
         return "undefined"
-    mean = escape(number(cell.result.mean))
-    text = rf"\textbf{{{mean}}}" if cell.marked else mean
+    text = rf"\textbf{{{escape(number(first))}}}" if cell.marked else escape(number(first))
     if (ends := interval(cell)) is not None:
-        low, centre, high = (escape(number(end)) for end in ends)
-        geometric = "" if cell.ranked.geometric is None else f"g {centre} "
-        text += rf" {{\small {geometric}[{low}, {high}]}}"
+        low, high = (escape(number(end)) for end in ends)
+        text += rf" {{\small [{low}, {high}]{escape(arithmetic(cell))}}}"
     return text
 
 

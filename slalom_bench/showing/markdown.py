@@ -38,19 +38,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
 
 
 def spell(cell: BoardCell | None) -> str:
-    """`0.012 [0.010, 0.015] (1-2)`, or why there is no number."""
+    """`0.012 [0.010, 0.015] (1-2)`, on the log scale `0.012 [0.010, 0.015], mean 0.02 (1-2)`, or why there is none."""
     if cell is None:
         return MISSING
-    result = cell.result
-    if result.mean is None:
+    result, first = cell.result, comparing.lead(cell)
+    if first is None:
         return f"undefined ({result.undefined})"
     counts = f", {result.undefined} undefined" if result.undefined else ""
-    mean = number(result.mean)
-    text = f"**{mean}**" if cell.marked else mean
+    text = f"**{number(first)}**" if cell.marked else number(first)
     if (ends := comparing.interval(cell)) is not None:
-        low, centre, high = (number(end) for end in ends)
-        text += f" [{low}, {high}]" if cell.ranked.geometric is None else f", geometric {centre} [{low}, {high}]"
-    return text + (f" ({cell.place})" if cell.place else " (not ranked)") + counts
+        text += f" [{number(ends[0])}, {number(ends[1])}]"
+    return text + comparing.arithmetic(cell) + (f" ({cell.place})" if cell.place else " (not ranked)") + counts
 
 
 def quality(board: Board) -> str:
@@ -70,7 +68,7 @@ def effects(board: Board) -> str:
 def metric_quality(board: Board) -> str:
     """How good each metric is on this board, and which metrics agree."""
     rows = [[escape(text) for text in row] for row in comparing.quality_rows(board)]
-    parts = [comparing.QUALITY, table(comparing.QUALITY_COLUMNS, rows, (1, 2))]
+    parts = [comparing.QUALITY, table(comparing.QUALITY_COLUMNS, rows, (1, 2, 3))]
     if matrix := comparing.agreement_rows(board):
         header = ["Spearman over methods", *(escape(info.name) for info in board.metrics.values())]
         rows = [[escape(name), *values] for name, *values in matrix]

@@ -10,7 +10,7 @@ from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import Run
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.runner import RunResult
-from slalom_bench.showing.comparing import interval, notes, quality_line
+from slalom_bench.showing.comparing import arithmetic, interval, lead, notes, quality_line
 from slalom_bench.showing.wording import about_model, heading, training
 
 SUMMARY = ("n", "undefined", "mean", "standard_error", "low", "high")
@@ -88,19 +88,17 @@ def _model_metric(found: MetricResult) -> dict[str, Any]:
 def spell(cell: BoardCell | None, intervals: bool = True) -> str:
     """`0.123* [0.10, 0.15]`, a star for the best and its ties, and how many samples are undefined.
 
-    On the log scale `0.123* g 0.09 [0.07, 0.11]`: the interval is that of the geometric mean.
+    On the log scale `0.09* [0.07, 0.11], mean 0.123`: the geometric mean with its interval, then the arithmetic one.
     """
     if cell is None:
         return "-"
-    result = cell.result
-    if result.mean is None:
+    result, first = cell.result, lead(cell)
+    if first is None:
         return f"undefined ({result.undefined})" if result.undefined else "-"
-    text = f"{result.mean:.3g}" + ("*" if cell.marked else "")
-    if intervals and (ends := interval(cell)) is not None:
-        low, centre, high = ends
-        text += (
-            f" [{low:.2g}, {high:.2g}]" if cell.ranked.geometric is None else f" g {centre:.3g} [{low:.2g}, {high:.2g}]"
-        )
+    text = f"{first:.3g}" + ("*" if cell.marked else "")
+    if intervals:
+        ends = interval(cell)
+        text += ("" if ends is None else f" [{ends[0]:.2g}, {ends[1]:.2g}]") + arithmetic(cell)
     if result.undefined:
         text += f" ({result.undefined} undef.)"
     return text
@@ -177,9 +175,9 @@ def _table(board: Board, columns: Sequence[Sequence[str]], *, title: bool) -> An
 def _caption(board: Board, intervals: bool) -> str:
     said = board.identity
     shown = (
-        "mean [95 % interval], g: geometric mean [its interval]"
+        "mean [95 % interval], on the log scale geometric mean [its interval], mean"
         if intervals
-        else "mean (intervals in the report and with --json)"
+        else "mean, on the log scale the geometric one (intervals in the report and with --json)"
     )
     cut = "" if said.max_tokens is None else f", texts cut to {said.max_tokens} tokens"
     model = "".join(f"\nthe model itself, {name}: {value}" for name, value in about_model(board))

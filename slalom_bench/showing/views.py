@@ -116,38 +116,39 @@ def _row_view(board: Board, i: int, row: BoardRow, scales: dict[MetricLabel, tup
 def _scale(board: Board, label: MetricLabel) -> tuple[float, float]:
     """The ends of a column's intervals, for the small marks in its cells."""
     cells = [row.cells[label] for row in board.rows if label in row.cells]
-    ends = [end for cell in cells if (shown := comparing.interval(cell)) for end in _drawn(cell, shown)]
+    ends = [end for cell in cells for end in _drawn(cell) or ()]
     return (min(ends), max(ends)) if ends else (0.0, 1.0)
 
 
-def _drawn(cell: BoardCell, ends: tuple[float, float, float]) -> tuple[float, float, float]:
+def _drawn(cell: BoardCell) -> tuple[float, float, float] | None:
     """Low, centre and high of a cell's interval as it is drawn: logarithms where rows are compared by them."""
-    low, centre, high = ends
-    return ends if cell.ranked.geometric is None else (math.log(low), math.log(centre), math.log(high))
+    centre, ends = comparing.lead(cell), comparing.interval(cell)
+    if centre is None or ends is None:
+        return None
+    low, high = ends
+    if cell.ranked.geometric is None or low <= 0:
+        return low, centre, high
+    return math.log(low), math.log(centre), math.log(high)
 
 
 def _cell_view(cell: BoardCell | None, scale: tuple[float, float]) -> dict[str, Any]:
     if cell is None:
         return {"state": "missing", "sort": "", "best": False}
-    result = cell.result
-    if result.mean is None:
+    result, first = cell.result, comparing.lead(cell)
+    if first is None:
         return {"state": "undefined", "sort": "", "best": False, "undefined": result.undefined}
-    interval, drawn = "", Markup("")
-    if (ends := comparing.interval(cell)) is not None:
-        low, centre, high = ends
-        geometric = "" if cell.ranked.geometric is None else f"geometric {number(centre)}, "
-        interval = f"{geometric}{number(low)} to {number(high)}"
-        drawn = whisker(*_drawn(cell, ends), scale)
+    ends, drawn = comparing.interval(cell), _drawn(cell)
+    interval = "" if ends is None else f"{number(ends[0])} to {number(ends[1])}"
     return {
         "state": "value",
-        "sort": repr(result.mean),
+        "sort": repr(first),
         "best": cell.marked,
-        "mean": number(result.mean),
+        "lead": number(first),
         "place": cell.place.replace("-", "\u2013"),
-        "interval": interval,
+        "interval": interval + comparing.arithmetic(cell),
         "effect": comparing.effect(cell),
         "undefined": result.undefined,
-        "whisker": drawn,
+        "whisker": Markup("") if drawn is None else whisker(*drawn, scale),
     }
 
 
@@ -215,9 +216,10 @@ def _scatter(board: Board, label: MetricLabel, costs: Mapping[str, float], x_lab
     """A metric against what the named rows cost; nothing where all cost the same."""
     points = []
     for i, row in enumerate(board.rows):
-        if row.name in costs and label in row.cells and (result := row.cells[label].result).mean is not None:
-            x, where = costs[row.name], row_id(board, i)
-            points.append(Point(row.name, row.family, x, result.mean, result.low, result.high, where))
+        cell = row.cells.get(label)
+        if row.name in costs and cell is not None and (y := comparing.lead(cell)) is not None:
+            low, high = comparing.interval(cell) or (None, None)
+            points.append(Point(row.name, row.family, costs[row.name], y, low, high, row_id(board, i)))
     if len({p.x for p in points}) < 2:
         return Markup("")
     info = board.metrics[label]
@@ -251,7 +253,7 @@ def budget_plots(boards: Sequence[Board]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _means(board: Board, name: str, label: MetricLabel) -> list[float]:
-    results = [row.cells[label].result.mean for row in board.rows if row.name == name and label in row.cells]
+    results = [comparing.lead(row.cells[label]) for row in board.rows if row.name == name and label in row.cells]
     return [mean for mean in results if mean is not None]
 
 
@@ -262,11 +264,13 @@ def distribution_plots(board: Board) -> list[dict[str, Any]]:
         rows = []
         for row in board.rows:
             if label in row.cells:
-                r = row.cells[label].result
-                rows.append((row.name, row.family, [v for v in r.values if v is not None], r.mean, r.low, r.high))
+                cell = row.cells[label]
+                low, high = comparing.interval(cell) or (None, None)
+                values = [value for value in cell.result.values if value is not None]
+                rows.append((row.name, row.family, values, comparing.lead(cell), low, high))
         made += plot(
             wording.heading(info),
-            "A dot is a sample; the bar is the mean, the line its interval.",
+            "A dot is a sample; the bar is the mean (on the log scale the geometric one), the line its interval.",
             strips(rows, info.unit or info.name),
         )
     return made

@@ -13,6 +13,7 @@ from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
 from slalom_bench.backends.random_models import random_backend
 from slalom_bench.core import undefined
 from slalom_bench.core.context import Context
+from slalom_bench.core.halves import half_names, is_half
 from slalom_bench.core.references import Ref
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import DataSource, Example, Explanation, Sample, TaskData
@@ -87,12 +88,36 @@ def test_values_recomputed_from_the_definition(law, slalom, sample):
     full = by_hand(np.ones(40, bool))
     effects = np.array([abs(full - by_hand(np.arange(40) != i)) for i in range(40)])
     drawn = registry.laws.build(law).draw(sample, 30, context(5).rng(f"fidelity-{law}", "s"), effects)
-    assert len(drawn) == (8 if law == "sentences" else 30)
+    assert len(drawn) == {"sentences": 8, "top": 26}.get(law, 30), "8 sentences, 26 subsets of 5 tokens"
     observed = np.array([by_hand(keep) - full for keep in drawn])
     predicted = np.array([-sum(weights[i] for i in range(40) if not keep[i]) for keep in drawn])
     raw = sum((predicted - observed) ** 2) / len(drawn)
     assert score.values["raw"] == pytest.approx(raw, rel=1e-4)
     assert score.values["normalised"] == pytest.approx(raw / (sum(observed**2) / len(drawn)), rel=1e-4)
+
+
+def test_halves_are_of_every_other_mask_and_none_where_all_masks_were_taken(slalom, sample):
+    explanation = said(LinearSurrogate(np.full(40, 0.05), 0.0))
+    score = metric("many", masks=30).score(slalom, sample, explanation, context())
+    drawn = registry.laws.build("many").draw(sample, 30, context().rng("fidelity-many", "s"))
+    full = by_hand(np.ones(40, bool))
+    for half, name in enumerate(half_names("normalised")):
+        observed = np.array([by_hand(keep) - full for keep in drawn[half::2]])
+        predicted = -(~drawn[half::2]).sum(axis=1) * 0.05
+        expected = np.sum((predicted - observed) ** 2) / np.sum(observed**2)
+        assert score.values[name] == pytest.approx(expected, rel=1e-4)
+    exhausted = metric("sentences").score(slalom, sample, explanation, context())
+    assert not any(is_half(name) for name in exhausted.values)
+
+
+def test_a_change_within_rounding_is_no_change():
+    """A model of float32 that says 20 for every text moves by a unit in the last place: that is no change."""
+    handle = Classifier(bag_of_words({"a": 1e-7}, bias=20.0))
+    text = handle.encode(Example("s", " ".join("a" * 20)))
+    score = metric("few").score(handle, text, said(LinearSurrogate(np.zeros(20), 20.0)), context())
+    assert score.undefined["normalised"] == undefined.NO_CHANGE
+    assert handle.rounding(20.0) == pytest.approx(20 * 16 * 2.0**-23)
+    assert "raw" in score.values
 
 
 def test_masks_that_the_explainer_asked_for_do_not_count(slalom, sample):
@@ -215,7 +240,7 @@ def test_a_run_stores_what_was_asked_and_scores_without_it(lab, tmp_path, slalom
         (cell,) = tmp_path.glob(f"cells/*_{name}_*")
         row = json.loads((cell / "explanations.jsonl").read_text())
         assert "asked" not in row["explanation"]
-        found[name] = unpack_asked(row["asked"]), json.loads((cell / "scores" / "fidelity-few@1.jsonl").read_text())
+        found[name] = unpack_asked(row["asked"]), json.loads((cell / "scores" / "fidelity-few@2.jsonl").read_text())
     text = subject.classifier.encode(example)
     drawn = registry.laws.build("few").draw(text, 100, Context(data, "bench", 0).rng("fidelity-few", "s"))
     own, _ = small_deletions(13, 300, generator(0, "explain", "s"))

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from slalom_bench.results.quality import metric_agreement, metric_quality, pair_level, reliability, texts_needed
+from slalom_bench.results.quality import (
+    mask_stability,
+    metric_agreement,
+    metric_quality,
+    pair_level,
+    reliability,
+    texts_needed,
+)
 from slalom_bench.results.ranking import rank
 
 
@@ -103,3 +110,15 @@ def test_metrics_agree_from_best_to_worst():
     # on a, b, c: 1, 2, 3 against 1, 3, 2: 1 - 6 * 2 / 24
     found = metric_agreement({"error": error, "gain": gain, "other": other, "flat": flat})
     assert found == {("error", "gain"): pytest.approx(0.5)}
+
+
+def test_masks_are_stable_where_both_halves_order_the_methods_alike():
+    first = rows({"a": [1.0, 3.0], "b": [2.0, 4.0], "c": [5.0, 9.0], "d": [8.0, 8.0]})
+    assert mask_stability([first, first]) == 1.0
+    # means 2, 3, 7, 8 against 3, 2, 7, 8: one neighbouring swap of four, 1 - 6 * 2 / (4 * 15)
+    swapped = {**first, "a": first["b"], "b": first["a"]}
+    assert mask_stability([first, swapped]) == pytest.approx(0.8)
+    assert mask_stability([]) is None
+    assert mask_stability([{"a": first["a"]}] * 2) is None, "fewer than three methods"
+    gaps = {**first, "e": dict.fromkeys(first["a"])}
+    assert mask_stability([gaps, gaps]) == 1.0, "a method without halves is left out"

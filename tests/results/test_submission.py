@@ -23,7 +23,7 @@ from slalom_bench.results.submission import LARGEST_FILE, read_submission, spell
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.run.loading import Loader
 
-FIDELITY = MetricLabel.of("strict-fidelity", 2, {"largest": 2})
+FIDELITY = MetricLabel.of("strict-fidelity", 3, {"largest": 2})
 DELETION = MetricLabel.of("deletion", 1)
 
 

@@ -213,7 +213,10 @@ def test_a_metric_that_cannot_tell_the_methods_apart_says_so_and_marks_nothing(s
 def test_effects_and_the_quality_of_metrics_are_on_every_board(submissions):
     text = generate(submissions)["synthetic-slalom.md"]
     assert text.count("#### Difference from the best") == text.count("#### How good each metric is here") == 4
-    assert "strict-fidelity: compared on the log scale (geometric means)." in text
+    assert (
+        "strict-fidelity: compared on the log scale, where the geometric mean leads and the arithmetic one follows."
+        in text
+    )
     board = boards(submissions)[0]
     for label, quality in board.quality.items():
         name = board.metrics[label].name
