@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from slalom_bench.backends.callable_backend import wrap
     from slalom_bench.contract.checking import check
     from slalom_bench.handle.classifier import Classifier
+    from slalom_bench.run.foreign import write_scores
     from slalom_bench.showing.explaining import explain
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "surrogate",
     "task",
     "wrap",
+    "write_scores",
 ]
 
 _LAZY = {
@@ -49,6 +51,7 @@ _LAZY = {
     "explain": "showing.explaining",
     "run": "api",
     "wrap": "backends.callable_backend",
+    "write_scores": "run.foreign",
 }
 
 

@@ -11,7 +11,8 @@ from slalom_bench.run.suite import Suite, make_suite
 
 if TYPE_CHECKING:
     from slalom_bench.run.progress import Reporter
-    from slalom_bench.run.runner import Mode, RunResult
+    from slalom_bench.run.runner import Mode
+    from slalom_bench.showing.finished import Finished
 
 DEFAULT_MODEL = "mini-bert"
 
@@ -95,7 +96,7 @@ def run(
     command: list[str] | None = None,
     model_options: dict[str, Any] | None = None,
     **what: Any,
-) -> RunResult:
+) -> Finished:
     """Run a suite, or what is named one by one, into a run directory; the same as `slalom-bench run`.
 
     Args:
@@ -106,14 +107,15 @@ def run(
         dtype: float32 unless a large model must be smaller.
         token_budget: tokens of a batch, where the model's own choice should be overruled.
         data_dir: a folder with the data; else SLALOM_BENCH_DATA.
-        reporter: shows progress; silent unless given.
+        reporter: shows progress; `Reporter(show=False)` keeps silent.
         command: the command line that is recorded.
         model_options: further fields of `ModelOptions`.
-        **what: `task`, `model`, `explainer`, `metric` (references), `budget`, `seed` (numbers), `samples`, `protocol`,
-            `removal`, `max_tokens`, `scale`: without a suite they are the suite, with one they change it.
+        **what: `task`, `model`, `explainer`, `metric` (references), `budget`, `seed` (numbers), each one or a list;
+            `samples`, `protocol`, `removal`, `max_tokens`, `scale`: without a suite they are the suite, with one they
+            change it. A model may also be an object that `slalom_bench.backends.adopting.adopt` takes.
 
     Returns:
-        What was done, and where its results are.
+        What was done, where its results are, and these as frames: `.board()`, `.scores()`.
 
     >>> import tempfile
     >>> result = run("smoke", samples=1, explainer=["zero"], metric=["deletion"], out=tempfile.mkdtemp())
@@ -121,10 +123,42 @@ def run(
     (2, 0)
     """
     from slalom_bench.core.options import ModelOptions
+    from slalom_bench.run.progress import Reporter
     from slalom_bench.run.runner import run_suite
+    from slalom_bench.showing.finished import Finished
 
-    spec = suite if isinstance(suite, Suite) else build_suite(suite, **what)
+    spec = suite if isinstance(suite, Suite) else build_suite(suite, **_as_references(what))
     folder = None if data_dir is None else Path(data_dir)
     options = ModelOptions(device=device, dtype=dtype, data_dir=folder, **(model_options or {}))
     path = Path("runs") / spec.name if out is None else Path(out)
-    return run_suite(spec, path, options, mode=mode, token_budget=token_budget, reporter=reporter, command=command)
+    shown = Reporter() if reporter is None else reporter
+    return Finished.of(
+        run_suite(spec, path, options, mode=mode, token_budget=token_budget, reporter=shown, command=command)
+    )
+
+
+def _as_references(what: dict[str, Any]) -> dict[str, Any]:
+    """One thing for a list of it, and references for models that are Python objects."""
+    found: dict[str, Any] = dict(what)
+    for key in ("task", "explainer", "metric", "budget", "seed"):
+        if isinstance(found.get(key), str | int):
+            found[key] = [found[key]]
+    if "model" not in found:
+        return found
+    given = found["model"]
+    several = isinstance(given, list) or (isinstance(given, tuple) and all(isinstance(one, str) for one in given))
+    found["model"] = [_reference(one, found.get("task", ())) for one in (given if several else [given])]
+    return found
+
+
+def _reference(model: Any, tasks: Sequence[str]) -> str:
+    """A model's reference; a Python object is remembered under one."""
+    if isinstance(model, str):
+        return model
+    from slalom_bench import registry
+    from slalom_bench.backends.adopting import adopt
+    from slalom_bench.core.references import Ref
+    from slalom_bench.models.python_object import remember
+
+    names = registry.tasks.get(Ref.parse(tasks[0]).name).class_names if tasks else ()
+    return remember(adopt(model, tuple(names)))

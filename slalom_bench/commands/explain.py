@@ -20,7 +20,13 @@ def explain_command(
     task: Annotated[str, typer.Option(help="The task whose classes (and, for some models, data) are meant.")] = "imdb",
     budget: Annotated[int, typer.Option(min=1, help="Model queries that an explainer may make.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="As in a run.")] = 0,
-    target: Annotated[str | None, typer.Option(help="The class to explain, by name or number.")] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Ask stochastic explainers so often, and show how far other seeds differ.")
+    ] = 1,
+    target: Annotated[
+        str | None,
+        typer.Option(help="The class to explain, by name or number; else class 1 of two, the predicted one of more."),
+    ] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Read only so many content tokens.")] = None,
     removal: Annotated[str, typer.Option(help="delete, gap, mask or pad.")] = "delete",
     top: Annotated[int, typer.Option(min=0, help="How many tokens the table shows.")] = 10,
@@ -66,15 +72,14 @@ def explain_command(
         task=task,
         budget=budget,
         seed=seed,
+        seeds=seeds,
         target=target,
         max_tokens=max_tokens,
         removal=removal,
         options=options,
     )
     if html is not None:
-        from slalom_bench.showing.explain_page import page
-
-        write(html, page(explained))
+        explained.to_html(html)
     if plot is not None:
         from slalom_bench.showing.plots import save_plot
 
@@ -107,13 +112,3 @@ def given_text(text: str | None, text_file: Path | None) -> str:
         raise InvalidInput(f"{where}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{where} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from error
-
-
-def write(path: Path, content: str) -> None:
-    """Write a page, or say why it cannot be written."""
-    from slalom_bench.errors import InvalidInput
-
-    try:
-        path.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise InvalidInput(f"--html {path}: {error.strerror or error}") from error

@@ -37,7 +37,7 @@ class Reporter:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self._cell_count, self._start = cells, time.monotonic()
-        if not self.console.is_terminal or self.console.quiet:
+        if self.console.quiet or not (self.console.is_terminal or self._has_widgets()):
             yield
             return
         rate = TextColumn("{task.fields[rate]}")
@@ -49,6 +49,12 @@ class Reporter:
                 yield
             finally:
                 self._bars = None
+
+    def _has_widgets(self) -> bool:
+        """Whether this is a notebook that can draw bars; elsewhere there are lines."""
+        from importlib.util import find_spec
+
+        return self.console.is_jupyter and find_spec("ipywidgets") is not None
 
     def cell(self, title: str, missing: int, total: int) -> None:
         """A cell begins, with so many of its samples still to do."""

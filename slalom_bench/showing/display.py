@@ -11,12 +11,14 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, Layer, columns, layers, strongest
+from slalom_bench.results.diagnostics import average
+from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, Layer, columns, contribution, layers, strongest
 from slalom_bench.showing.units import Reading, visible
+from slalom_bench.showing.wording import MEANINGS, diagnostics
 
 if TYPE_CHECKING:
     from slalom_bench.core.types import Explanation, Floats
-    from slalom_bench.showing.explaining import Explained, Result
+    from slalom_bench.showing.explained import ExplainedText, Result
 
 HUES = {TOWARDS: (20, 100, 215), AGAINST: (205, 80, 5), MUCH: (120, 55, 195)}
 LETTERS = {TOWARDS: (80, 145, 235), AGAINST: (225, 120, 50), MUCH: (160, 110, 225)}
@@ -25,7 +27,7 @@ FAINT, WEAK = 0.06, 0.25
 BAR = 12
 
 
-def show(explained: Explained, console: Console, top: int = 10) -> None:
+def show(explained: ExplainedText, console: Console, top: int = 10) -> None:
     """Print everything. Without colours the text stands once, and the scores are in the tables."""
     reading = explained.reading()
     console.print(heading(explained), soft_wrap=True)
@@ -40,7 +42,7 @@ def show(explained: Explained, console: Console, top: int = 10) -> None:
             console.print(part, soft_wrap=not has_colour and isinstance(part, Text))
 
 
-def heading(explained: Explained) -> Text:
+def heading(explained: ExplainedText) -> Text:
     """What was explained: class, probability, log-odds, model."""
     count = f"{len(explained.sample)} tokens"
     cut = f", {explained.sample.truncated} more not read" if explained.sample.truncated else ""
@@ -52,7 +54,9 @@ def heading(explained: Explained) -> Text:
     )
 
 
-def section(explained: Explained, result: Result, reading: Reading, top: int, has_colour: bool) -> list[RenderableType]:
+def section(
+    explained: ExplainedText, result: Result, reading: Reading, top: int, has_colour: bool
+) -> list[RenderableType]:
     """One explainer: its name and cost, the coloured text for each score shown, the strongest tokens."""
     name = Text(visible(result.explainer), "bold")
     if result.explanation is None:
@@ -61,7 +65,8 @@ def section(explained: Explained, result: Result, reading: Reading, top: int, ha
     for shown in layers(result.explanation, reading) if has_colour else ():
         parts += [legend(shown, explained.target_name), Padding(coloured(shown, reading), (0, 0, 0, 2))]
     if top:
-        parts.append(table(result.explanation, reading, top))
+        parts.append(table(result, result.explanation, reading, top))
+        parts += [Text(f"  {line}", "dim") for line in said(result.explanation)]
     return parts
 
 
@@ -105,26 +110,39 @@ def coloured(shown: Layer, reading: Reading) -> Text:
     return out.append(reading.tail, "dim")
 
 
-def table(explanation: Explanation, reading: Reading, top: int) -> Table:
-    """The strongest units with their scores, and a bar for the primary one."""
-    chosen = strongest(explanation, reading, top)
+def table(result: Result, explanation: Explanation, reading: Reading, top: int) -> Table:
+    """The units that contribute most with their scores, what other seeds say, and a bar."""
+    chosen, main = strongest(explanation, reading, top), contribution(explanation)
     sums = {name: reading.sums(explanation.scores[name]) for name in columns(explanation)}
-    primary = reading.sums(explanation.scores[explanation.primary])
+    primary = sums[main]
     largest = float(abs(primary).max()) or 1.0
+    ends = None if main not in result.intervals else [reading.sums(side) for side in result.intervals[main].T]
     out = Table(box=None, padding=(0, 0, 0, 2))
     out.add_column("token", no_wrap=True, max_width=24)
     for name in sums:
         out.add_column(name, justify="right")
+        if name == main and ends is not None:
+            out.add_column("other seeds, 95 %", justify="right")
     out.add_column("", no_wrap=True)
     for i in chosen:
-        hue = MUCH if explanation.primary in explanation.unsigned else TOWARDS if primary[i] > 0 else AGAINST
+        hue = MUCH if main in explanation.unsigned else TOWARDS if primary[i] > 0 else AGAINST
         length = BAR * abs(primary[i]) / largest
         bar = Text("█" * int(length) + "▌" * int(length % 1 > 0.25), Style(color=rgb(LETTERS[hue])))
-        out.add_row(Text(reading.units[i].label), *(number(values[i], values) for values in sums.values()), bar)
+        cells = [number(values[i], values) for values in sums.values()]
+        if ends is not None:
+            cells.insert(1, f"{number(ends[0][i], primary)} to {number(ends[1][i], primary)}")
+        out.add_row(Text(reading.units[i].label), *cells, bar)
     rest = len(reading.units) - len(chosen)
     if rest:
         out.caption, out.caption_justify = f"  and {rest} more", "left"
     return out
+
+
+def said(explanation: Explanation) -> list[str]:
+    """What the columns mean, and how good the method's own computation was."""
+    lines = [f"{name}: {MEANINGS[name]}" for name in columns(explanation) if name in MEANINGS]
+    quality = diagnostics(average([explanation.diagnostics]))
+    return [*lines, *([f"its own computation: {quality}"] if quality else [])]
 
 
 def number(value: float, column: Floats) -> str:

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom_bench.errors import InvalidInput
+from slalom_bench.results.diagnostics import average
 from slalom_bench.showing.labels import Box, place, shorten, text_width
 from slalom_bench.showing.shades import AGAINST, TOWARDS, Layer, columns, layers, strongest
 from slalom_bench.showing.units import Reading, visible
+from slalom_bench.showing.wording import MEANINGS, diagnostics
 
 if TYPE_CHECKING:
     from slalom_bench.core.types import Explanation, Floats
-    from slalom_bench.showing.explaining import Explained, Result
+    from slalom_bench.showing.explained import ExplainedText, Result
 
-MEANINGS = {
-    "value": "what the token says on its own",
-    "importance": "how much it counts against the other tokens",
-}
 WIDTH, HEIGHT, LEFT, BOTTOM, EDGE, LETTER = 460.0, 360.0, 48.0, 42.0, 8.0, 12.0
 """The scatter plot in pixels."""
 MINUS = "\N{MINUS SIGN}"
 
 
-def page(explained: Explained) -> str:
+def page(explained: ExplainedText) -> str:
     """The whole page; every name and text in it is escaped by the template."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -56,7 +56,15 @@ def page(explained: Explained) -> str:
     )
 
 
-def facts(explained: Explained) -> list[str]:
+def write_page(path: Path, content: str) -> None:
+    """Write a page, or say why it cannot be written."""
+    try:
+        path.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror or error}") from error
+
+
+def facts(explained: ExplainedText) -> list[str]:
     """What the page says of the model and the text."""
     found = [f"{len(explained.sample)} tokens", f"budget {explained.budget} queries", f"seed {explained.seed}"]
     if explained.sample.truncated:
@@ -75,6 +83,7 @@ def panel(result: Result, reading: Reading) -> dict[str, Any]:
     if result.explanation is None:
         return shown
     shown["cost"] = result.spent
+    shown["quality"] = diagnostics(average([result.explanation.diagnostics]))
     shown["layers"] = [
         {
             "name": part.name,
@@ -98,7 +107,7 @@ def tokens(part: Layer, reading: Reading) -> list[dict[str, Any]]:
     ]
 
 
-def units(explained: Explained, reading: Reading) -> list[dict[str, Any]]:
+def units(explained: ExplainedText, reading: Reading) -> list[dict[str, Any]]:
     """What the tooltip says of each unit: its tokens, and its scores under every explainer."""
     words = [[visible(explained.words[p]) for p in unit.positions] for unit in reading.units]
     found: list[dict[str, Any]] = [
@@ -113,7 +122,7 @@ def units(explained: Explained, reading: Reading) -> list[dict[str, Any]]:
     return found
 
 
-def rows(explained: Explained, reading: Reading) -> list[list[str]]:
+def rows(explained: ExplainedText, reading: Reading) -> list[list[str]]:
     """Every unit with every score, for the table."""
     scores = [reading.sums(e.scores[name]) for _, e in explained.done for name in columns(e)]
     return [[unit.label, *(signed(values[i]) for values in scores)] for i, unit in enumerate(reading.units)]

@@ -3,118 +3,84 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.references import Ref
-from slalom_bench.core.types import Cost, DataSource, Example, Explanation, Sample, TaskData
+from slalom_bench.core.types import DataSource, Example, Floats, Sample, TaskData
 from slalom_bench.data.splits import text_hash
 from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
 from slalom_bench.interfaces import Explainer
 from slalom_bench.run.explaining import explain_sample
-from slalom_bench.showing.units import Reading, read
+from slalom_bench.showing.explained import ExplainedText, Result
 
 if TYPE_CHECKING:
-    from slalom_bench.handle.backend import Backend
     from slalom_bench.handle.classifier import Classifier
 
 DEFAULT_MODEL = "mini-bert"
 DEFAULT_EXPLAINER = "slalom-anchor"
 
 
-@dataclass(frozen=True)
-class Result:
-    """What one explainer said, or why it could not."""
-
-    explainer: str
-    explanation: Explanation | None = None
-    cost: Cost | None = None
-    reason: str = ""
-
-    @property
-    def spent(self) -> str:
-        """Queries and seconds in words."""
-        if self.cost is None:
-            return ""
-        return f"{self.cost.queries} {'query' if self.cost.queries == 1 else 'queries'}, {self.cost.seconds:.2f} s"
-
-    @property
-    def is_slalom(self) -> bool:
-        """Whether it has the two scores of SLALOM."""
-        return self.explanation is not None and {"value", "importance"} <= self.explanation.scores.keys()
+FRAME_HEIGHT = 640
+"""Pixels of the page in a notebook's cell; it scrolls inside."""
 
 
-@dataclass(frozen=True)
-class Explained:
-    """A text with the explanations of the log-odds of one class of one model."""
+class Explained(ExplainedText):
+    """An explained text: `e["lime"]` is an explanation; frames, figures, pages, and other packages' forms of it."""
 
-    model: str
-    class_names: tuple[str, ...]
-    target: int
-    log_odds: float
-    probability: float
-    sample: Sample
-    words: tuple[str, ...]
-    results: tuple[Result, ...]
-    seed: int
-    budget: int
-    note: str = ""
-    """Why another model than the one asked for was used."""
+    def plot(self, path: str | Path | None = None) -> Any:
+        """A matplotlib figure (value against importance for SLALOM, bars for all), also written to a path if given."""
+        from slalom_bench.showing.plots import figure, save_plot
 
-    @property
-    def target_name(self) -> str:
-        """The name of the explained class."""
-        return self.class_names[self.target]
+        if path is not None:
+            save_plot(self, Path(path))
+        return figure(self)
 
-    @property
-    def done(self) -> list[tuple[Result, Explanation]]:
-        """The results that are explanations."""
-        return [(result, result.explanation) for result in self.results if result.explanation is not None]
+    def to_html(self, path: str | Path | None = None) -> str:
+        """One self-contained page, also written to a path if given."""
+        from slalom_bench.showing.explain_page import page, write_page
 
-    def reading(self) -> Reading:
-        """The text as a reader sees its tokens."""
-        return read(self.sample, self.words)
+        made = page(self)
+        if path is not None:
+            write_page(Path(path), made)
+        return made
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; offsets are into `text`."""
-        offsets = None if self.sample.offsets is None else self.sample.offsets.tolist()
-        return {
-            "model": self.model,
-            "note": self.note or None,
-            "class_names": list(self.class_names),
-            "target": self.target,
-            "log_odds": self.log_odds,
-            "probability": self.probability,
-            "budget": self.budget,
-            "seed": self.seed,
-            "text": self.sample.text,
-            "truncated": self.sample.truncated,
-            "ids": self.sample.ids.tolist(),
-            "tokens": list(self.words),
-            "offsets": offsets,
-            "results": [
-                {
-                    "explainer": result.explainer,
-                    "reason": result.reason or None,
-                    "explanation": None if result.explanation is None else result.explanation.to_dict(),
-                    "cost": None if result.cost is None else result.cost.to_dict(),
-                }
-                for result in self.results
-            ],
-        }
+    def _repr_html_(self) -> str:
+        """The page in a notebook, in a frame of its own so that neither's styles reach the other."""
+        from html import escape
+
+        return (
+            f'<iframe sandbox="allow-scripts" title="explanation" srcdoc="{escape(self.to_html())}" '
+            f'style="width:100%;height:{FRAME_HEIGHT}px;border:0"></iframe>'
+        )
+
+    def to_shap(self, explainer: str | int = 0) -> Any:
+        """See `slalom_bench.showing.converting.to_shap`."""
+        from slalom_bench.showing.converting import to_shap
+
+        return to_shap(self, explainer)
+
+    def to_captum(self) -> list[Any]:
+        """See `slalom_bench.showing.converting.to_captum`."""
+        from slalom_bench.showing.converting import to_captum
+
+        return to_captum(self)
 
 
 def explain(
     text: str,
-    model: str | Classifier | Backend = DEFAULT_MODEL,
+    model: Any = DEFAULT_MODEL,
     explainer: Any = DEFAULT_EXPLAINER,
     *,
     task: str = "imdb",
     budget: int = 1000,
     seed: int = 0,
+    seeds: int = 1,
     target: int | str | None = None,
     max_tokens: int | None = None,
     removal: str = "delete",
@@ -124,11 +90,14 @@ def explain(
 
     Args:
         text: the text.
-        model: a model's reference, a handle or a backend.
+        model: a model's reference, a handle, or any object that `slalom_bench.backends.adopting.adopt` takes: a
+            function of texts, a transformers pipeline or (model, tokenizer), a scikit-learn pipeline.
         explainer: a reference (`lime:tie=token`), an instance, or several of them.
         task: the task whose classes, and for some models data, are meant.
         budget: model queries for each explainer.
         seed: used as in a run: a text of a task gets the explanation it got there.
+        seeds: how many seeds, from `seed` on, a stochastic explainer is asked with: the explanation is that of `seed`,
+            and `intervals` of the result says where another seed's scores fall.
         target: the class by number or name; else class 1 of two, and the predicted one of more.
         max_tokens: read only so many content tokens.
         removal: the removal rule's reference.
@@ -142,8 +111,8 @@ def explain(
     >>> [len(result.explanation) for result in explained.results]
     [2]
     """
-    if budget < 1:
-        raise InvalidInput(f"the budget must be at least one query, not {budget}")
+    if budget < 1 or seeds < 1:
+        raise InvalidInput(f"budget {budget}, seeds {seeds}: both must be at least 1")
     classifier, note = _classifier(model, task, removal, options)
     text = re.sub("[\ud800-\udfff]", "\ufffd", text)
     if not text.strip():
@@ -152,7 +121,7 @@ def explain(
     view = classifier.targeting(_target(classifier, sample, target))
     chosen = explainer if isinstance(explainer, (list, tuple)) else [explainer]
     methods = [_method(which) for which in chosen]
-    results = tuple(_run(view, sample, name, method, budget, seed) for name, method in methods)
+    results = tuple(_run(view, sample, name, method, budget, range(seed, seed + seeds)) for name, method in methods)
     if all(result.explanation is None for result in results):
         raise Unsupported("; ".join(f"{r.explainer}: {r.reason}" for r in results) or "no explainer was given")
     return Explained(
@@ -180,15 +149,35 @@ def _method(which: Any) -> tuple[str, Any]:
     return type(which).__name__, which
 
 
-def _run(view: Classifier, sample: Sample, name: str, method: Explainer, budget: int, seed: int) -> Result:
+def _run(view: Classifier, sample: Sample, name: str, method: Explainer, budget: int, seeds: range) -> Result:
+    """The explanation of the first seed; with the others, where its scores would fall under another seed."""
     entry = registry.explainers.of(type(method))
     needs = () if entry is None else sorted(entry.needs)
-    outcome = explain_sample(method, view, sample, budget=budget, seed=seed, target=view.target, needs=needs)
-    if outcome.explanation is not None:
-        return Result(name, outcome.explanation, outcome.cost)
-    if isinstance(outcome.error, SlalomBenchError):
-        return Result(name, reason=str(outcome.error))
-    raise outcome.error or InvalidInput(f"{name} explained nothing")
+    asked = seeds if entry is None or entry.stochastic else seeds[:1]
+    outcomes = [
+        explain_sample(method, view, sample, budget=budget, seed=seed, target=view.target, needs=needs)
+        for seed in asked
+    ]
+    failed = next((outcome.error for outcome in outcomes if outcome.explanation is None), None)
+    if isinstance(failed, SlalomBenchError):
+        return Result(name, reason=str(failed))
+    if failed is not None:
+        raise failed
+    said = [outcome.unwrap() for outcome in outcomes]
+    result = Result(name, said[0], outcomes[0].cost)
+    if len(said) == 1:
+        return result
+    scores = {key: np.stack([each.scores[key] for each in said]) for key in said[0].scores}
+    return replace(result, intervals={key: _prediction_interval(values) for key, values in scores.items()})
+
+
+def _prediction_interval(values: Floats) -> Floats:
+    """Between which two numbers one more row would fall in 95 % of cases (n x 2), of rows (k x n): Student's."""
+    from scipy.special import stdtrit
+
+    k = len(values)
+    width = float(stdtrit(k - 1, 0.975)) * np.sqrt(1 + 1 / k) * values.std(axis=0, ddof=1)
+    return np.stack([values.mean(axis=0) - width, values.mean(axis=0) + width], axis=1)
 
 
 def _target(classifier: Classifier, sample: Sample, target: int | str | None) -> int:
@@ -209,7 +198,9 @@ def _classifier(model: Any, task: str, removal: str, options: ModelOptions | Non
     if isinstance(model, Classifier):
         return model, ""
     if not isinstance(model, str):
-        return Classifier(model, removal=registry.removals.build(removal)), ""
+        from slalom_bench.backends.adopting import adopt
+
+        return Classifier(adopt(model, _class_names(task)), removal=registry.removals.build(removal)), ""
     from slalom_bench.models.loading import load_model, resolve_model
 
     options = options or ModelOptions(allow_training=False)
@@ -218,6 +209,11 @@ def _classifier(model: Any, task: str, removal: str, options: ModelOptions | Non
     actual, reason = resolve_model(model, data, options)
     note = f"{model} could not be had ({reason})" if actual != model else reason
     return Classifier(load_model(actual, data, options), removal=registry.removals.build(removal)), note
+
+
+def _class_names(task: str) -> tuple[str, ...]:
+    """The classes of a task as far as they are known without its data."""
+    return tuple(registry.tasks.get(Ref.parse(task).name).class_names)
 
 
 def _task_data(model: str, task: str, options: ModelOptions) -> TaskData:
@@ -229,7 +225,7 @@ def _task_data(model: str, task: str, options: ModelOptions) -> TaskData:
     folder = None if options.data_dir is None else Path(options.data_dir)
     state = model_availability(model, ref.name, options).state
     trained = Ref.parse(model).argument is not None or state in ("shipped", "unavailable")
-    names = registry.tasks.get(ref.name).class_names
+    names = _class_names(task)
     if not trained or not names:
         return load_task(ref.spec, ref.params, folder)
-    return TaskData(ref.name, DataSource("none", "no data needed", ""), tuple(names), [Example("none", "none")])
+    return TaskData(ref.name, DataSource("none", "no data needed", ""), names, [Example("none", "none")])

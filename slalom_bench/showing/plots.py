@@ -10,12 +10,12 @@ import numpy as np
 
 from slalom_bench.errors import InvalidInput
 from slalom_bench.showing.labels import Box, place, shorten
-from slalom_bench.showing.shades import strongest
+from slalom_bench.showing.shades import contribution, strongest
 from slalom_bench.showing.units import Reading
 
 if TYPE_CHECKING:
     from slalom_bench.core.types import Explanation, Floats
-    from slalom_bench.showing.explaining import Explained
+    from slalom_bench.showing.explained import ExplainedText
 
 FORMATS = (".svg", ".png", ".pdf")
 TOWARDS, AGAINST, MUCH = "#2a78d0", "#d9661f", "#7a46b8"
@@ -37,7 +37,7 @@ SETTINGS = {
 }
 
 
-def save_plot(explained: Explained, path: Path) -> None:
+def save_plot(explained: ExplainedText, path: Path) -> None:
     """Every explanation in one figure; the format is the file's ending. Text in an SVG stays text."""
     import matplotlib as mpl
     from matplotlib import font_manager
@@ -65,7 +65,7 @@ def check_path(path: Path) -> None:
         raise InvalidInput(f"--plot {path}: there is no folder {path.parent}")
 
 
-def figure(explained: Explained) -> Any:
+def figure(explained: ExplainedText) -> Any:
     """SLALOM explainers first, each a scatter plot beside its bars; then the others' bars, two in a row."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -140,15 +140,15 @@ def name_points(axes: Any, explanation: Explanation, reading: Reading) -> None:
 
 
 def bars(axes: Any, explanation: Explanation, reading: Reading, title: str) -> None:
-    """The strongest units by the primary score, the strongest on top."""
-    chosen = strongest(explanation, reading, BARS)
-    scores = reading.sums(explanation.scores[explanation.primary])[chosen]
-    colours = sign_colours(scores, explanation.primary in explanation.unsigned)
+    """The units that contribute most, the strongest on top."""
+    chosen, name = strongest(explanation, reading, BARS), contribution(explanation)
+    scores = reading.sums(explanation.scores[name])[chosen]
+    colours = sign_colours(scores, name in explanation.unsigned)
     axes.barh(np.arange(len(chosen)), scores, color=colours, height=0.72)
     axes.axvline(0.0, color=FAINT, linewidth=1, zorder=0)
     axes.set_yticks(np.arange(len(chosen)), [shorten(reading.units[i].label) for i in chosen], parse_math=False)
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
     axes.locator_params(axis="x", nbins=5)
-    axes.set_xlabel(explanation.primary)
+    axes.set_xlabel(f"{name} (log-odds)" if name == "removal" else name)
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold", parse_math=False)

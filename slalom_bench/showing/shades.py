@@ -42,20 +42,24 @@ def layer(explanation: Explanation, name: str, reading: Reading) -> Layer:
     return Layer(name, scores, (scores - low) / ((high - low) or 1.0), False, low, high)
 
 
-def layers(explanation: Explanation, reading: Reading) -> list[Layer]:
-    """What is shown of an explanation: both scores of SLALOM, else the primary one."""
-    both = {"value", "importance"} <= explanation.scores.keys()
-    names = ["value", "importance"] if both else [explanation.primary]
-    return [layer(explanation, name, reading) for name in names]
+def contribution(explanation: Explanation) -> str:
+    """The score that says what a token contributes: `removal` (log-odds) where there is one, else the primary one."""
+    return "removal" if "removal" in explanation.scores else explanation.primary
 
 
 def columns(explanation: Explanation) -> list[str]:
-    """The scores of a table: the primary one last, after SLALOM's two if there are."""
+    """The scores of a table: what a token contributes, then SLALOM's value and importance if there are."""
     both = [name for name in ("value", "importance") if name in explanation.scores]
-    return [*(both if len(both) == 2 else []), explanation.primary] if explanation.primary not in both else both
+    first = contribution(explanation)
+    return [first, *(name for name in both if name != first and len(both) == 2)]
+
+
+def layers(explanation: Explanation, reading: Reading) -> list[Layer]:
+    """What is shown of an explanation: the attribution map, and both scores of SLALOM."""
+    return [layer(explanation, name, reading) for name in columns(explanation)]
 
 
 def strongest(explanation: Explanation, reading: Reading, count: int) -> list[int]:
-    """The units with the largest |primary score|, ties in reading order."""
-    scores = np.abs(reading.sums(explanation.scores[explanation.primary]))
+    """The units that contribute most, ties in reading order."""
+    scores = np.abs(reading.sums(explanation.scores[contribution(explanation)]))
     return [int(i) for i in np.argsort(-scores, kind="stable")[:count]]

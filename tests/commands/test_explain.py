@@ -175,7 +175,7 @@ def read_page(nasty):
 
 def test_the_page_shows_the_text_itself_under_every_explainer(read_page):
     # slalom-fidel has two layers, the others one
-    assert read_page.texts == [NASTY] * 5
+    assert read_page.texts == [NASTY] * 6
 
 
 def test_the_page_is_self_contained_and_nothing_of_the_text_is_markup(nasty, read_page):
@@ -194,7 +194,7 @@ def test_the_tooltips_hold_every_score(nasty):
     reading = nasty.reading()
     assert [unit["label"] for unit in units] == [unit.label for unit in reading.units]
     fidel = nasty.results[0].explanation
-    wanted = [["slalom-fidel", name, signed(fidel.scores[name][0])] for name in ("value", "importance", "lin")]
+    wanted = [["slalom-fidel", name, signed(fidel.scores[name][0])] for name in ("removal", "value", "importance")]
     assert units[0]["scores"][:3] == wanted
     assert len(units[0]["scores"]) == 6
 

@@ -15,7 +15,8 @@ from rich.console import Console
 from slalom_bench.core.tokens import HFTokens, WordTokens, encode
 from slalom_bench.core.types import Cost, Example, Explanation, Sample
 from slalom_bench.showing import display
-from slalom_bench.showing.explaining import Explained, Result
+from slalom_bench.showing.explained import Result
+from slalom_bench.showing.explaining import Explained
 from slalom_bench.showing.labels import Box, place
 from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, columns, layer, layers, strongest
 from slalom_bench.showing.units import read, visible
@@ -152,25 +153,29 @@ def test_colours_follow_the_sign_and_the_largest_is_strongest():
 
 
 def test_both_slalom_scores_are_shown():
-    what = explained(value=[1.0, -1.0, 0.5], importance=[0.1, 2.0, -2.1], lin=[1.1, -7.4, 0.06])
+    scores = {"value": [1.0, -1.0, 0.5], "importance": [0.1, 2.0, -2.1], "lin": [1.1, -7.4, 0.06]}
+    what = explained(**scores, removal=[0.1, -0.8, 0.3])
     out = re.sub(r"\x1b\[[0-9;]*m", "", printed(what, colour=True))
-    assert out.count("good [bold]bad[/bold] film") == 2
-    assert re.search(r"token +value +importance +lin", out)
-    assert re.search(r"\[bold\]bad\[/bold\] +-1\.0000 +\+2\.0000 +-7\.4000", out)
-    plain = printed(what, colour=False)
-    assert re.search(r"\[bold\]bad\[/bold\] +-1\.0000 +\+2\.0000 +-7\.4000", plain)
+    assert out.count("good [bold]bad[/bold] film") == 3
+    assert re.search(r"token +removal +value +importance", out)
+    assert "lin" not in out.replace("line", "")
+    row = r"\[bold\]bad\[/bold\] +-0\.8000 +-1\.0000 +\+2\.0000"
+    assert re.search(row, out)
+    assert re.search(row, printed(what, colour=False))
+    assert "value: the log-odds that the token pulls" in " ".join(out.split())
 
 
 def test_scales():
     what = explained(value=[1.0, -4.0, 0.0], importance=[0.0, 2.0, -2.0], lin=[1.0, -4.0, 0.0])
     explanation, reading = what.results[0].explanation, what.reading()
-    value, importance = layers(explanation, reading)
+    lin, value, importance = layers(explanation, reading)
+    assert lin.name == "lin"
     assert (value.low, value.high, value.signed) == (-4.0, 4.0, True)
     np.testing.assert_allclose(value.strengths, [0.25, 1.0, 0.0])
     assert [value.hue(i) for i in range(2)] == [TOWARDS, AGAINST]
     assert (importance.low, importance.high, importance.hue(0)) == (-2.0, 2.0, MUCH)
     np.testing.assert_allclose(importance.strengths, [0.5, 1.0, 0.0])
-    assert columns(explanation) == ["value", "importance", "lin"]
+    assert columns(explanation) == ["lin", "value", "importance"]
     assert strongest(explanation, reading, 2) == [1, 0]
     flat = layer(Explanation({"zero": np.zeros(3)}, "zero"), "zero", reading)
     np.testing.assert_array_equal(flat.strengths, [0, 0, 0])

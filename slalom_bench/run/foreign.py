@@ -1,0 +1,159 @@
+"""Attributions of other packages as explanations for `slalom-bench score`: shap, captum, inseq, interpreto.
+
+Each reader gives pieces of text with a score each. The pieces are found again in the sample's text, whatever tokenizer
+made them, and a piece's score is spread over the content tokens that it covers by the characters they share, so that
+sums are kept. Special tokens, which are no part of the text, are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slalom_bench.core.types import Floats
+from slalom_bench.errors import InvalidInput
+
+_MARKS = ("##", "\u2581", "\u0120", "\u010a", "</w>", "@@")
+"""How tokenizers write that a piece goes on, or begins, a word."""
+Pieces = list[tuple[str, float]]
+
+
+def read_foreign(outputs: Any) -> list[Pieces]:
+    """What another package returned, as pieces of text with their scores, one list a text.
+
+    Args:
+        outputs: a `shap.Explanation` of one or more texts; one or more of captum's `VisualizationDataRecord`, of
+            interpreto's `AttributionOutput`, of inseq's outputs; or lists of (piece, score) pairs.
+    """
+    if hasattr(outputs, "base_values") and hasattr(outputs, "values"):
+        return _of_shap(outputs)
+    if hasattr(outputs, "sequence_attributions"):
+        return [_of_one(each) for each in outputs.sequence_attributions]
+    if isinstance(outputs, (list, tuple)) and outputs and not _is_pairs(outputs):
+        return [_of_one(each) for each in outputs]
+    return [_of_one(outputs)]
+
+
+def _is_pairs(value: Any) -> bool:
+    return all(isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str) for pair in value)
+
+
+def _of_one(each: Any) -> Pieces:
+    """One text: captum's record, interpreto's and inseq's outputs, or pairs."""
+    if hasattr(each, "word_attributions"):
+        return _paired(each.raw_input_ids, each.word_attributions)
+    if hasattr(each, "elements") and hasattr(each, "attributions"):
+        return _paired(each.elements, each.attributions)
+    if hasattr(each, "source_attributions"):
+        # a classifier's label is one generated token: its column; a granular attribution is summed over its parts
+        own = each.source_attributions is not None
+        scores = _array(each.source_attributions if own else each.target_attributions)
+        tokens = [getattr(token, "token", token) for token in (each.source if own else each.target)]
+        scores = scores.reshape(*scores.shape[:2], -1).sum(axis=2)
+        if scores.shape[1] != 1:
+            raise InvalidInput(f"inseq: scores of {scores.shape[1]} generated tokens; keep that of the label alone")
+        return _paired(tokens, scores[:, 0])
+    if isinstance(each, (list, tuple)) and _is_pairs(each):
+        return [(str(piece), float(score)) for piece, score in each]
+    raise InvalidInput(
+        f"{type(each).__name__} is not understood; give outputs of shap, captum, inseq or interpreto, "
+        "or (piece, score) pairs"
+    )
+
+
+def _of_shap(explanation: Any) -> list[Pieces]:
+    one = isinstance(explanation.data[0], str)
+    texts, values = ([explanation.data], [explanation.values]) if one else (explanation.data, explanation.values)
+    return [_paired(data, value) for data, value in zip(texts, values, strict=True)]
+
+
+def _array(values: Any) -> Floats:
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, np.float64)
+
+
+def _paired(pieces: Iterable[Any], scores: Any) -> Pieces:
+    values, texts = _array(scores), [str(piece) for piece in pieces]
+    if values.ndim == 2 and 1 in values.shape:
+        values = values.reshape(-1)
+    if values.shape != (len(texts),):
+        raise InvalidInput(f"scores of shape {values.shape} for {len(texts)} tokens; choose the explained class")
+    return list(zip(texts, values.tolist(), strict=True))
+
+
+def spread(text: str, pieces: Pieces, offsets: Sequence[tuple[int, int]]) -> Floats:
+    """The pieces' scores over tokens at these offsets of the text (n).
+
+    >>> spread("so good", [("[CLS]", 9.0), ("so", 1.0), ("go", 2.0), ("##od", 4.0)], [(0, 2), (3, 7)]).tolist()
+    [1.0, 6.0]
+    """
+    shares, at, missed = np.zeros(len(offsets)), 0, []
+    folded = text.lower()
+    starts, ends = (np.array(side, np.int64) for side in zip(*offsets, strict=True))
+    for piece, score in pieces:
+        bare = _bare(piece)
+        if not bare:
+            continue
+        found = _next(folded, bare, at)
+        if found is None:
+            missed.append(piece)
+            continue
+        at = found + len(bare)
+        overlap = np.maximum(np.minimum(ends, at) - np.maximum(starts, found), 0)
+        if overlap.sum():
+            shares += score * overlap / overlap.sum()
+    words = [piece for piece in missed if not (piece[:1] in "[<" and piece[-1:] in "]>")]
+    if words:
+        raise InvalidInput(f"{words[0]!r} does not stand in the text where it should; is it another text?")
+    return shares
+
+
+def _bare(piece: str) -> str:
+    """A piece as it stands in the text: without marks and white space at its ends, in lower case."""
+    for mark in _MARKS:
+        piece = piece.replace(mark, "") if piece != mark else piece
+    return piece.strip().lower()
+
+
+def _next(text: str, piece: str, at: int) -> int | None:
+    """Where a piece stands, with nothing but white space before it from `at` on; None where it does not."""
+    found = len(text) - len(text[at:].lstrip()) if text[at:].strip() else len(text)
+    return found if text.startswith(piece, found) else None
+
+
+def write_scores(
+    outputs: Any, samples: str | Path, out: str | Path, *, target: int = 1, unsigned: bool = False
+) -> Path:
+    """Write what another package returned as a file for `slalom-bench score`.
+
+    Args:
+        outputs: as `read_foreign` takes them, in the order of the samples.
+        samples: the file that `slalom-bench score FILE --write-samples` wrote.
+        out: where to write the explanations, one JSON object a line.
+        target: the class that was explained.
+        unsigned: whether the scores have no sign.
+
+    Returns:
+        The path of the file.
+    """
+    rows = [json.loads(line) for line in Path(samples).read_text(encoding="utf-8").splitlines() if line.strip()]
+    texts = read_foreign(outputs)
+    if len(rows) != len(texts):
+        raise InvalidInput(f"{len(texts)} explanations for the {len(rows)} samples of {samples}")
+    lines = [_line(row, pieces, target, unsigned) for row, pieces in zip(rows, texts, strict=True)]
+    path = Path(out)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def _line(row: Mapping[str, Any], pieces: Pieces, target: int, unsigned: bool) -> dict[str, Any]:
+    if not row.get("text") or not row.get("offsets"):
+        raise InvalidInput(f"sample {row.get('id')!r} has no text with offsets to find the pieces in")
+    try:
+        scores = spread(row["text"], pieces, row["offsets"]).tolist()
+    except InvalidInput as error:
+        raise InvalidInput(f"sample {row['id']}: {error}") from error
+    return {"id": row["id"], "scores": scores, "target": target, "unsigned": unsigned}
