@@ -118,7 +118,7 @@ def token_tree(words: Sequence[str]) -> Tree:
         words: one string a token, "##" before what continues a word (`segments`).
 
     >>> token_tree(["un", "##do", "it", "."]).children.tolist()
-    [[0, 1], [2, 3], [4, 5]]
+    [[0, 1], [4, 2], [5, 3]]
     """
     n, state = len(words), _Merging(words)
     groups = [(i, i) for i in range(n)]
