@@ -54,13 +54,22 @@ class _Relevance:
         )
 
 
-@explainer("attnlrp", version=1, needs={"gradients"}, stochastic=False, family="lrp")
+@explainer("attnlrp", version=1, needs={"gradients", "lrp"}, stochastic=False, family="lrp")
 class AttnLRP(_Relevance):
     """AttnLRP (Achtibat et al. 2024) of the log-odds: relevance of word embeddings. Patented, free for research use.
 
-    BERT, RoBERTa, DistilBERT and GPT-2. Relevance left with position and type embeddings, special tokens and biases
-    is in the diagnostics. paper: of the largest logit alone, negated where that is not the explained class's
-    (log-odds < 0), although fidelity is measured in log-odds.
+    score_i = x_i . g_i, with g the gradient of the log-odds under the rules of `backends.lrp` (half of the gradient to
+    each factor of a product, f(x)/x for an activation, norms linear). One query. Needs gradients and an architecture
+    with rules (lrp): BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, BLOOM, Llama, Mistral
+    and Qwen2; others are skipped before a run. Relevance left with position and type embeddings, special tokens and
+    biases is in the diagnostics. The cheapest signed method whose scores nearly add up to the log-odds.
+
+    Args:
+        protocol: `bench`, or `paper`: of the largest logit alone, negated where that is not the explained class's
+            (log-odds < 0), although fidelity is measured in log-odds.
+
+    Reference:
+        Achtibat et al. 2024, AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers, ICML.
     """
 
     rule = "attn"
@@ -69,8 +78,14 @@ class AttnLRP(_Relevance):
         self.protocol = protocol
 
 
-@explainer("attnlrp-cp", version=1, needs={"gradients"}, stochastic=False, family="lrp")
+@explainer("attnlrp-cp", version=1, needs={"gradients", "lrp"}, stochastic=False, family="lrp")
 class CpLRP(_Relevance):
-    """AttnLRP's CP variant, no relevance through the softmax: conserved but for biases. Patented, free for research."""
+    """AttnLRP's CP variant, no relevance through the softmax: conserved but for biases. Patented, free for research.
+
+    As `attnlrp`, with attention weights taken as constants. To be chosen where scores must add up exactly.
+
+    Reference:
+        Ali et al. 2022, XAI for Transformers: Better Explanations through Conservative Propagation, ICML.
+    """
 
     rule = "cp"

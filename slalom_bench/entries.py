@@ -102,7 +102,7 @@ class ModelEntry(Entry[Model]):
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainerEntry(Entry[Explainer]):
-    """A registered explainer; `needs` are out of queries, gradients, attentions."""
+    """A registered explainer; `needs` are out of queries, gradients, attentions, lrp, values."""
 
     kind = "explainer"
     stochastic: bool

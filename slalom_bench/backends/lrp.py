@@ -6,10 +6,10 @@ Attention-aware LRP (Achtibat et al. 2024): every rule is a change of the gradie
 - an activation f: gradient f(x)/x, so that relevance passes unchanged (identity rule);
 - layer normalisation: the standard deviation is a constant;
 - a product of two activations, A V and Q K^T: half of the gradient to each factor (uniform rule), so 1/2 for V and,
-  through both products, 1/4 for Q and K;
+  through both products, 1/4 for Q and K; a gate (GeGLU) 1/2 for either factor; a rotation of Q and K is linear;
 - softmax: the gradient itself (its first-order Taylor rule). The CP variant passes nothing through it: V gets all.
 
-Which modules are maps to queries, keys and values an architecture says (`architectures.base.RelevanceMaps`).
+Which modules are maps to queries, keys and values an architecture says (`architectures.base.LayerMaps`).
 The rules are forward hooks on a twin that shares its weights with the model: the model itself is never touched, so
 there is nothing to undo after an error and nothing for another thread to see.
 """
@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 from slalom_bench.backends.architectures import architecture_of, with_relevance
-from slalom_bench.backends.architectures.base import RelevanceMaps, identity_rule
+from slalom_bench.backends.architectures.base import LayerMaps, identity_rule
 from slalom_bench.backends.modules import twin
 from slalom_bench.backends.torch_backend import HFBackend, two_columns
 from slalom_bench.errors import Unsupported
@@ -44,7 +44,8 @@ def _norm(module: Any, args: tuple[torch.Tensor], output: torch.Tensor) -> torch
     (x,) = args
     centred = x - x.mean(dim=-1, keepdim=True)
     deviation = (x.var(dim=-1, keepdim=True, correction=0) + module.eps).sqrt().detach()
-    return centred / deviation * module.weight + module.bias
+    normed = centred / deviation * module.weight
+    return normed if module.bias is None else normed + module.bias
 
 
 def _scaled(*factors: float) -> Callable[..., torch.Tensor]:
@@ -64,13 +65,14 @@ class Relevance:
     """A twin of a model, rewired so that gradient x input is relevance.
 
     Args:
-        backend: a transformers classifier of an architecture with `RelevanceMaps`; any other is `Unsupported`.
+        backend: a transformers classifier of an architecture with `LayerMaps`; any other is `Unsupported`.
         rule: a name in `RULES`.
     """
 
     def __init__(self, backend: Backend, rule: str) -> None:
         config: Any = backend.module.config if isinstance(backend, HFBackend) else None
-        maps = architecture_of(config).relevance
+        architecture = architecture_of(config)
+        maps = architecture.maps
         if not isinstance(backend, HFBackend) or maps is None:
             kind = f"model {backend.name}" if config is None else config.model_type
             raise Unsupported(f"no relevance rules for {kind}; supported: {', '.join(with_relevance())}")
@@ -80,10 +82,17 @@ class Relevance:
         """The embedding sums (word + position + type; batch x length x width) of the last forward pass."""
         base: Any = self.module.base_model
         base.get_submodule(maps.embedding_sum).register_forward_pre_hook(self._remember)
-        hooked = [part for name, part in self.module.named_modules() if _rewire(maps, name, part, *RULES[rule])]
-        expected = config.num_hidden_layers * maps.per_layer
-        if len(hooked) != expected:
-            raise Unsupported(f"{backend.name}: {len(hooked)} query, key and value maps where {expected} were expected")
+        heads, (query_key, value) = config.num_attention_heads, RULES[rule]
+        hooked = 0
+        for name, part in self.module.named_modules():
+            _rewire(maps, part)
+            factors = maps.factors(name.rpartition(".")[2], heads, query_key=query_key, value=value, gate=0.5)
+            if factors:
+                part.register_forward_hook(_scaled(*factors))
+                hooked += 1
+        expected = architecture.stored_layers(config) * maps.per_layer
+        if hooked != expected:
+            raise Unsupported(f"{backend.name}: {hooked} query, key and value maps where {expected} were expected")
 
     def logits(self, words: torch.Tensor) -> torch.Tensor:
         """The model's logits (batch x classes) of word embeddings (batch x length x width), under the rules."""
@@ -93,19 +102,11 @@ class Relevance:
         self.sums = args[0].detach()
 
 
-def _rewire(maps: RelevanceMaps, name: str, part: nn.Module, query_key: float, value: float) -> bool:
-    """Hook one module; whether it was a map to queries, keys or values."""
-    last = name.rpartition(".")[2]
+def _rewire(maps: LayerMaps, part: nn.Module) -> None:
+    """Hook what is treated by its kind: norms, activations, and modules that hide one."""
     if isinstance(part, nn.LayerNorm):
         part.register_forward_hook(_norm)
     elif type(part).__module__ in ACTIVATIONS:
         part.register_forward_hook(_activation)
     elif type(part).__name__ in maps.rewritten:
         part.register_forward_hook(maps.rewritten[type(part).__name__])
-    elif last in maps.queries_and_keys:
-        part.register_forward_hook(_scaled(query_key))
-    elif last in maps.values:
-        part.register_forward_hook(_scaled(value))
-    elif last in maps.fused:
-        part.register_forward_hook(_scaled(query_key, query_key, value))
-    return last in (*maps.queries_and_keys, *maps.values, *maps.fused)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slalom_bench.contract import conservation as conservation
 from slalom_bench.contract import invariance as invariance
 from slalom_bench.contract import models as models
 from slalom_bench.contract.candidate import Candidate
@@ -39,7 +40,7 @@ LONG_BUDGET = 1100
 TEXTS = 10
 CLEARLY = 0.75
 """AUROC of planted tokens: four standard errors above chance (0.5) for ten texts with 3 planted of 12 tokens."""
-CAPABILITIES = frozenset({"queries", "gradients", "attentions"})
+CAPABILITIES = frozenset({"queries", "gradients", "attentions", "lrp", "values"})
 
 
 # ---- what it says of itself ----
@@ -264,5 +265,6 @@ RULES: dict[str, Callable[[Candidate], str]] = {
     "model-untouched": invariance.untouched,
     "global-random": invariance.global_random,
     "surrogate": surrogate,
+    "conservation": conservation.conservation,
     "planted-signal": planted,
 }

@@ -98,7 +98,7 @@ class Classifier:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the model gives, out of queries, gradients, attentions, positions."""
+        """What the model gives, out of queries, gradients, attentions, positions, lrp, values."""
         return self.backend.capabilities
 
     @property

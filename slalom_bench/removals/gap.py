@@ -16,8 +16,10 @@ class Gap:
     """Drop the ids and leave the gap: the text is shorter, but every token keeps its position id.
 
     Beside `delete` it tells what a missing token does from what moving the others does. Special tokens keep their
-    positions too. To attention it is what `pad` is, with fewer tokens to compute. Models without absolute positions
-    (BLOOM, Mamba, a bag of words, a black box) are refused.
+    positions too. To attention it is what `pad` is, with fewer tokens to compute. Of rotary positions (ModernBERT,
+    Llama) the differences stay. Where layers count places themselves (ALiBi of BLOOM, distances of DeBERTa, windows)
+    hidden tokens fill the gaps, as under `pad`. Models that know no position of a token (Mamba, a bag of words, a black
+    box) are refused.
     """
 
     closes_gaps = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from slalom_bench import registry
 from slalom_bench.backends.callable_backend import wrap
 from slalom_bench.backends.closed_forms import bag_of_words
+from slalom_bench.backends.modules import twin
 from slalom_bench.backends.nets_classic import AttentionNet, AttentionNetBackend, EnglishWords, SlotBackend, SlotNet
 from slalom_bench.backends.random_models import random_backend
 from slalom_bench.backends.torch_backend import HFBackend
@@ -25,8 +27,11 @@ from slalom_bench.run.plan import check_removal
 from slalom_bench.run.suite import make_suite
 
 ARCHITECTURES = ("bert", "distilbert", "gpt2", "roberta")
-PRUNED = [(architecture, pruned) for architecture in ARCHITECTURES for pruned in (True, False)][:-1]
-"""RoBERTa has no pruned pass: its own is asked either way."""
+PRUNED = [
+    *((architecture, pruned) for architecture in ARCHITECTURES[:3] for pruned in (True, False)),
+    *((architecture, True) for architecture in ("roberta", "xlm-roberta", "electra", "albert", "modernbert")),
+]
+"""Those behind the first three have no pruned pass: their own is asked either way."""
 
 
 @cache
@@ -45,7 +50,7 @@ def oracle(model: HFBackend, ids: np.ndarray, keep: np.ndarray) -> float:
     """transformers called on one kept text, every token with the position id that it has in the full one."""
     before, after = model.tokens.prefix, model.tokens.suffix
     whole = np.array([*before, *ids, *after])
-    first = int(model.module.config.pad_token_id) + 1 if model.module.config.model_type == "roberta" else 0
+    first = int(model.module.config.pad_token_id) + 1 if "roberta" in model.module.config.model_type else 0
     stays = np.concatenate([np.ones(len(before), bool), keep, np.ones(len(after), bool)])
     inputs = {
         "input_ids": torch.tensor(whole[stays])[None],
@@ -136,11 +141,70 @@ def test_nets_with_slots_see_an_empty_one():
         assert abs(gap - delete).max() > 1e-4
 
 
-@pytest.mark.parametrize("architecture", ["bloom", "mamba"])
-def test_models_without_absolute_positions_are_refused(architecture):
+def bloom_oracle(model: HFBackend, ids: np.ndarray, keep: np.ndarray) -> float:
+    """BLOOM on the kept tokens alone, its biases slope x old position written out again."""
+    module: Any = twin(model.module)
+    slopes, places = torch.tensor([2.0**-2, 2.0**-4, 2.0**-6, 2.0**-8]), torch.tensor(np.flatnonzero(keep))
+    module.transformer.build_alibi_tensor = lambda mask, heads, dtype: slopes[:, None, None] * places
+    inputs = torch.tensor(ids[keep])[None]
+    with torch.no_grad():
+        logits = module.score(module.transformer(inputs, attention_mask=torch.ones_like(inputs))[0])[0, -1]
+    return float(logits[1] - logits[0])
+
+
+def window_oracle(model: HFBackend, ids: np.ndarray, keep: np.ndarray) -> float:
+    """ModernBERT on the kept tokens alone, rotated by and looking as far as their old positions."""
+    stays = np.concatenate([[True], keep, [True]])
+    whole, places = np.array([*model.tokens.prefix, *ids, *model.tokens.suffix]), np.flatnonzero(stays)
+    near = abs(places[:, None] - places) <= model.module.config.sliding_window
+    masks = {
+        "full_attention": None,
+        "sliding_attention": torch.tensor(np.where(near, 0.0, -np.inf)[None, None]).float(),
+    }
+    with torch.no_grad():
+        logits = model.module(
+            torch.tensor(whole[stays])[None], attention_mask=masks, position_ids=torch.tensor(places)[None]
+        ).logits[0]
+    return float(logits[1] - logits[0])
+
+
+@pytest.mark.parametrize("architecture", ["bloom", "modernbert"])
+def test_where_layers_count_places_hidden_tokens_fill_the_gaps(architecture):
+    """The distances of ALiBi, and a window of two tokens to each side."""
+    model = backend(architecture)
+    if architecture == "modernbert":
+        config = model.module.config.__class__(
+            **{**model.module.config.to_dict(), "layer_types": ["full_attention", "sliding_attention"]}
+        )
+        config.sliding_window = 2
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            module = type(model.module)(config).eval()
+        module.load_state_dict(model.module.state_dict())
+        model = HFBackend(module, model.tokens, name="windowed", class_names=model.class_names)
+    assert model.spreads
+    rng = np.random.default_rng(0)
+    sample, keep = Sample("x", rng.integers(8, 60, 12)), rng.random((9, 12)) < 0.7
+    found = handle(model, "gap").masked_log_odds(sample, keep)
+    expected = [(bloom_oracle if architecture == "bloom" else window_oracle)(model, sample.ids, row) for row in keep]
+    np.testing.assert_allclose(found, expected, atol=2e-5)
+    np.testing.assert_allclose(handle(model, "pad").masked_log_odds(sample, keep), expected, atol=2e-5)
+    assert abs(found - handle(model, "delete").masked_log_odds(sample, keep)).max() > 1e-4
+
+
+@pytest.mark.parametrize("architecture", ["llama", "mistral", "deberta-v2"])
+def test_gap_is_pad_where_only_distances_count(architecture):
+    model, rng = backend(architecture), np.random.default_rng(0)
+    sample, keep = Sample("x", rng.integers(8, 60, 12)), rng.random((9, 12)) < 0.7
+    gap, pad, delete = (handle(model, rule).masked_log_odds(sample, keep) for rule in ("gap", "pad", "delete"))
+    np.testing.assert_allclose(gap, pad, atol=2e-5)
+    assert abs(gap - delete).max() > 1e-4
+
+
+def test_models_without_absolute_positions_are_refused():
     sample, keep = Sample("x", np.arange(10, 15)), np.array([[True, False, True, True, True]])
     others = (bag_of_words({"good": 1.0}), wrap(len).backend)
-    for model in (random_backend(architecture), *others):
+    for model in (random_backend("mamba"), *others):
         assert "positions" not in model.capabilities
         with pytest.raises(Unsupported, match=r"no absolute positions .*'gap'\); use delete"):
             handle(model, "gap").masked_log_odds(sample, keep)

@@ -223,6 +223,14 @@ def test_skips_have_reasons():
     assert plan.estimate() == {"cells": 3, "queries": 3 * 4 * 60, "tokens": 3 * 60 * (4 + 3 + 6 + 1)}
 
 
+def test_a_model_without_relevance_rules_is_skipped_before_the_run():
+    plan = make_plan(suite(explainers=("attnlrp", "grad-x-input")), [subject().planned(4)])
+    assert [cell.explainer for cell in plan.cells] == ["grad-x-input"]
+    assert [(skip.what.rpartition(" ")[2], skip.reason) for skip in plan.skips] == [
+        ("attnlrp", "needs lrp, which this model does not give")
+    ]
+
+
 def test_interruption_keeps_what_is_done_and_says_so(tmp_path, scratch):
     count = 0
 

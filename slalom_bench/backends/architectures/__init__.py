@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from slalom_bench.backends.architectures.albert import Albert
 from slalom_bench.backends.architectures.base import Architecture
 from slalom_bench.backends.architectures.bert import Bert
 from slalom_bench.backends.architectures.bloom import Bloom
+from slalom_bench.backends.architectures.deberta import DebertaV2
 from slalom_bench.backends.architectures.distilbert import DistilBert
+from slalom_bench.backends.architectures.electra import Electra
 from slalom_bench.backends.architectures.gpt2 import Gpt2
+from slalom_bench.backends.architectures.llama import Llama
 from slalom_bench.backends.architectures.mamba import Mamba
+from slalom_bench.backends.architectures.modernbert import ModernBert
 from slalom_bench.backends.architectures.roberta import Roberta, RobertaPositions
 from slalom_bench.errors import InvalidInput
 
@@ -20,10 +25,17 @@ KNOWN: tuple[Architecture, ...] = (
     Bert(),
     DistilBert(),
     Gpt2(),
-    Roberta(),
-    RobertaPositions("xlm-roberta"),
+    Roberta("roberta"),
+    Roberta("xlm-roberta"),
     RobertaPositions("xlm-roberta-xl"),
     RobertaPositions("roberta-prelayernorm"),
+    Electra(),
+    Albert(),
+    DebertaV2(),
+    ModernBert(),
+    Llama("llama"),
+    Llama("mistral"),
+    Llama("qwen2"),
     Bloom(),
     Mamba(),
 )
@@ -49,4 +61,4 @@ def architecture_named(model_type: str) -> Architecture:
 
 def with_relevance() -> list[str]:
     """The architectures that layer-wise relevance propagation has rules for."""
-    return [architecture.model_type for architecture in KNOWN if architecture.relevance is not None]
+    return [architecture.model_type for architecture in KNOWN if architecture.maps is not None]

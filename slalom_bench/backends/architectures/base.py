@@ -80,23 +80,43 @@ def identity_rule(x: Tensor, y: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class RelevanceMaps:
-    """Which modules layer-wise relevance propagation treats by a rule of their own (`backends.lrp`)."""
+class LayerMaps:
+    """Where a model's layers map to queries, keys and values, for relevance propagation and for value zeroing.
 
+    Maps are called by the last part of their module's name.
+    """
+
+    layers: str
+    """The base model's list of layers; empty where layers share their modules, so that values cannot be zeroed."""
     embedding_sum: str
     """The module of the base model that is given the sum of word, position and type embeddings."""
     queries_and_keys: tuple[str, ...] = ()
-    """Last names of a layer's maps to queries and to keys."""
     values: tuple[str, ...] = ()
     fused: tuple[str, ...] = ()
-    """Maps to queries, keys and values side by side."""
+    """Maps to all queries, then all keys, then all values, side by side."""
+    fused_by_head: tuple[str, ...] = ()
+    """Maps to each head's query, key and value, head after head."""
+    gated: tuple[str, ...] = ()
+    """Maps to the factors of a product of two activations outside attention (GeGLU, SwiGLU)."""
     rewritten: Mapping[str, Hook] = field(default_factory=dict)
-    """By class name, modules with an activation inside that no hook can see, and what computes them instead."""
+    """By class name, modules with a function inside that no hook can see, and what computes them instead."""
 
     @property
     def per_layer(self) -> int:
         """How many maps a layer has."""
-        return len((*self.queries_and_keys, *self.values, *self.fused))
+        return len((*self.queries_and_keys, *self.values, *self.fused, *self.fused_by_head, *self.gated))
+
+    def factors(self, name: str, heads: int, *, query_key: float, value: float, gate: float) -> tuple[float, ...]:
+        """One factor for each equal part of a module's output, by what it is; none where it is no map."""
+        fused = (query_key, query_key, value)
+        kinds = {
+            self.queries_and_keys: (query_key,),
+            self.values: (value,),
+            self.fused: fused,
+            self.fused_by_head: fused * heads,
+            self.gated: (gate,),
+        }
+        return next((factors for names, factors in kinds.items() if name in names), ())
 
 
 @dataclass(frozen=True)
@@ -151,8 +171,8 @@ class Architecture:
     """The class of transformers that the forward parts are of."""
     parts: type[ForwardParts] | None = None
     """For the pruned forward pass."""
-    relevance: RelevanceMaps | None = None
-    """For layer-wise relevance propagation."""
+    maps: LayerMaps | None = None
+    """For layer-wise relevance propagation and value zeroing."""
     prefix: tuple[str, ...] = ()
     suffix: tuple[str, ...] = ()
     """The special-token template of a model over a list of words."""
@@ -171,14 +191,35 @@ class Architecture:
         """
         return None
 
+    def spreads(self, config: Any) -> bool:
+        """Whether tokens keep their positions only if hidden ones fill the gaps: where layers count places themselves.
+
+        A window of attention is an example.
+        """
+        return False
+
+    def keeping_places(self, model: nn.Module) -> nn.Module:
+        """The module that answers queries: the model itself, or a twin that counts hidden places where it does not."""
+        return model
+
     def capabilities(self, config: Any) -> frozenset[str]:
-        """What a classifier gives: attention maps only with attention heads, positions only with absolute ones."""
+        """What a classifier gives.
+
+        Attention maps only with attention heads, positions only with absolute ones, relevance (`lrp`) and zeroed values
+        only where its layers' maps are known.
+        """
         found = {"queries", "gradients"}
         if getattr(config, "num_attention_heads", None):
             found.add("attentions")
         if self.first_position(config) is not None:
             found.add("positions")
+        if self.maps is not None:
+            found |= {"lrp", "values"} if self.maps.layers else {"lrp"}
         return frozenset(found)
+
+    def stored_layers(self, config: Any) -> int:
+        """How many layers have modules of their own."""
+        return int(config.num_hidden_layers)
 
     def reads_last(self, model: nn.Module) -> bool:
         """Whether a classifier reads the last position: transformers calls the head of every decoder `score`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from slalom_bench.backends.architectures.base import Architecture, ForwardParts, RelevanceMaps, Size
+from slalom_bench.backends.architectures.base import Architecture, ForwardParts, LayerMaps, Size
 
 
 class BertParts(ForwardParts):
@@ -52,7 +52,7 @@ class Bert(Architecture):
     model_type = "bert"
     classifier = "BertForSequenceClassification"
     parts = BertParts
-    relevance = RelevanceMaps("embeddings.LayerNorm", queries_and_keys=("query", "key"), values=("value",))
+    maps = LayerMaps("encoder.layer", "embeddings.LayerNorm", queries_and_keys=("query", "key"), values=("value",))
     prefix, suffix = ("[CLS]",), ("[SEP]",)
 
     def first_position(self, config: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import relu
 
-from slalom_bench.backends.architectures.base import Architecture, ForwardParts, RelevanceMaps, Size
+from slalom_bench.backends.architectures.base import Architecture, ForwardParts, LayerMaps, Size
 
 
 class DistilBertParts(ForwardParts):
@@ -54,7 +54,9 @@ class DistilBert(Architecture):
     model_type = "distilbert"
     classifier = "DistilBertForSequenceClassification"
     parts = DistilBertParts
-    relevance = RelevanceMaps("embeddings.LayerNorm", queries_and_keys=("q_lin", "k_lin"), values=("v_lin",))
+    maps = LayerMaps(
+        "transformer.layer", "embeddings.LayerNorm", queries_and_keys=("q_lin", "k_lin"), values=("v_lin",)
+    )
     prefix, suffix = ("[CLS]",), ("[SEP]",)
 
     def first_position(self, config: Any) -> int:

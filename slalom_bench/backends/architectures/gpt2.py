@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import linear
 
-from slalom_bench.backends.architectures.base import Architecture, ForwardParts, RelevanceMaps, Size
+from slalom_bench.backends.architectures.base import Architecture, ForwardParts, LayerMaps, Size
 
 
 class Gpt2Parts(ForwardParts):
@@ -63,7 +63,7 @@ class Gpt2(Architecture):
     model_type = "gpt2"
     classifier = "GPT2ForSequenceClassification"
     parts = Gpt2Parts
-    relevance = RelevanceMaps("drop", fused=("c_attn",))
+    maps = LayerMaps("h", "drop", fused=("c_attn",))
 
     def first_position(self, config: Any) -> int:
         """The first row of the table of positions."""

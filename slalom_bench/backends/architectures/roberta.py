@@ -1,4 +1,4 @@
-"""RoBERTa: BERT's layers, positions that begin behind the padding index, a head of two layers with tanh."""
+"""RoBERTa and its relatives: BERT's layers, positions that begin behind the padding index, a head with tanh."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from slalom_bench.backends.architectures.base import Architecture, RelevanceMaps, Size, identity_rule
+from slalom_bench.backends.architectures.base import Architecture, LayerMaps, Size, identity_rule
 
 
 def _tanh_head(module: Any, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
@@ -32,24 +32,23 @@ class RobertaPositions(Architecture):
 
 
 class Roberta(RobertaPositions):
-    """RoBERTa (Liu et al. 2019)."""
+    """RoBERTa (Liu et al. 2019), and XLM-RoBERTa (Conneau et al. 2020), which has the same layers."""
 
-    relevance = RelevanceMaps(
+    maps = LayerMaps(
+        "encoder.layer",
         "embeddings.LayerNorm",
         queries_and_keys=("query", "key"),
         values=("value",),
-        rewritten={"RobertaClassificationHead": _tanh_head},
+        rewritten={"RobertaClassificationHead": _tanh_head, "XLMRobertaClassificationHead": _tanh_head},
     )
     prefix, suffix = ("[CLS]",), ("[SEP]",)
 
-    def __init__(self) -> None:
-        super().__init__("roberta")
-
     def random_classifier(self, size: Size) -> Any:
-        """`RobertaForSequenceClassification`."""
+        """`RobertaForSequenceClassification` or `XLMRobertaForSequenceClassification`."""
         import transformers as hf
 
-        config = hf.RobertaConfig(
+        config = hf.AutoConfig.for_model(
+            self.model_type,
             hidden_size=size.width,
             num_hidden_layers=size.layers,
             num_attention_heads=size.heads,
@@ -59,4 +58,4 @@ class Roberta(RobertaPositions):
             attention_probs_dropout_prob=0.0,
             **size.shared_by_decoders(),
         )
-        return hf.RobertaForSequenceClassification(config)
+        return hf.AutoModelForSequenceClassification.from_config(config)
