@@ -13,8 +13,9 @@ from slalom_bench.core.types import Floats
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.correlation import kendall, spearman
 from slalom_bench.results.collect import collect
+from slalom_bench.results.ranking import turn
 from slalom_bench.results.reading import Run
-from slalom_bench.results.statistics import Scores
+from slalom_bench.results.statistics import Scores, average_seeds
 from slalom_bench.results.submission import MetricInfo, Submission, SubmittedRow
 
 FEWEST = 3
@@ -34,10 +35,10 @@ class Column(NamedTuple):
 
 @dataclass
 class _Rules:
-    """The scores of one column: by rule, by explainer (title and version), by sample."""
+    """The scores of one column: by rule, by explainer (title and version), one table for each set of seeds."""
 
     info: MetricInfo
-    scores: dict[str, dict[tuple[str, int], dict[str, float | None]]] = field(default_factory=dict)
+    scores: dict[str, dict[tuple[str, int], list[Scores]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class RuleAgreement:
     metric: MetricInfo
     rules: tuple[str, str]
     means: Mapping[str, tuple[float, float]]
-    """Of each explainer that has scores under both rules, over the samples that have them under both."""
+    """Of each explainer that has scores under both rules, over the samples that have them under both; geometric means
+    where the metric is compared on the log scale."""
     spearman: float | None = None
     kendall: float | None = None
     """tau-b."""
@@ -81,7 +83,8 @@ def removal_agreement(runs: Sequence[Run]) -> list[RuleAgreement]:
 
     Compared is what has the same task, model, budget, protocol, cut of the texts and metric, versions and weights
     included; metrics of the model itself rank no explainer. An explainer's mean under a rule is over the samples that
-    it has a score for under both rules, its seeds averaged. Rules that change the scale of a metric are compared by
+    it has a score for under both rules, its seeds averaged, those of several runs too; it is geometric where boards
+    compare the metric on the log scale. Rules that change the scale of a metric are compared by
     ranks alone.
 
     Args:
@@ -99,7 +102,7 @@ def removal_agreement(runs: Sequence[Run]) -> list[RuleAgreement]:
             for row in submission.rows:
                 for column, info, scores in _columns(submission, row):
                     by_rule = columns.setdefault(column, _Rules(info)).scores.setdefault(_rule(submission), {})
-                    by_rule.setdefault((row.explainer.title, row.explainer.version), {}).update(scores)
+                    by_rule.setdefault((row.explainer.title, row.explainer.version), []).append(scores)
     found = [
         _agreement(column.table, under, a, b)
         for column, under in sorted(columns.items(), key=lambda item: (item[0].table, item[1].info.order, item[0]))
@@ -135,16 +138,23 @@ def _agreement(table: str, under: _Rules, a: str, b: str) -> RuleAgreement:
     both = sorted(under.scores[a].keys() & under.scores[b].keys())
     titles = [title for title, _ in both]
     for title, version in both:
-        left, right = under.scores[a][title, version], under.scores[b][title, version]
+        left, right = (average_seeds(under.scores[rule][title, version]).values for rule in (a, b))
         pairs = [(one, two) for key, one in left.items() if one is not None and (two := right.get(key)) is not None]
         if pairs:
             name = title if titles.count(title) == 1 else f"{title} (v{version})"
-            first, second = np.mean(pairs, axis=0).tolist()
-            means[name] = (first, second)
+            means[name] = _means(np.array(pairs, np.float64), under.info)
     x, y = np.array(list(means.values()), np.float64).reshape(-1, 2).T
     if reason := _unrankable(x, y):
         return RuleAgreement(table, under.info, (a, b), means, reason=reason)
     return RuleAgreement(table, under.info, (a, b), means, spearman(x, y), kendall(x, y))
+
+
+def _means(pairs: Floats, info: MetricInfo) -> tuple[float, float]:
+    """Of either column (samples x 2), as boards compare the metric; zeros are floored there by a share of the rest."""
+    if info.scale != "log":
+        return float(pairs[:, 0].mean()), float(pairs[:, 1].mean())
+    first, second = (float(np.exp(turn(column[:, None], "lower", "log").mean())) for column in pairs.T)
+    return first, second
 
 
 def _unrankable(x: Floats, y: Floats) -> str:

@@ -50,7 +50,8 @@ def test_correlations_are_those_of_the_stored_scores(runs):
         for title, by_rule in stored.items():
             both = [s for s in by_rule["delete"] if None not in (by_rule["delete"][s], by_rule["mask"][s])]
             if both:
-                means[title] = tuple(float(np.mean([by_rule[rule][s] for s in both])) for rule in ("delete", "mask"))
+                average = scipy_stats.gmean if agreement.metric.scale == "log" else np.mean
+                means[title] = tuple(float(average([by_rule[rule][s] for s in both])) for rule in ("delete", "mask"))
         assert agreement.means.keys() == means.keys()
         for title, pair in means.items():
             assert agreement.means[title] == pytest.approx(pair, rel=1e-5)
@@ -85,18 +86,18 @@ INFO = MetricInfo(
 def test_by_hand_on_common_samples():
     """c has no common sample; d is of another version under b; of a, s2 is undefined under b."""
     left = {
-        ("a", 1): {"s1": 1.0, "s2": 9.0},
-        ("b", 1): {"s1": 2.0, "s2": 2.0},
-        ("c", 1): {"s1": 3.0},
-        ("d", 1): {"s1": 4.0},
-        ("e", 1): {"s1": 5.0},
+        ("a", 1): [{"s1": 1.0, "s2": 9.0}],
+        ("b", 1): [{"s1": 2.0, "s2": 2.0}],
+        ("c", 1): [{"s1": 3.0}],
+        ("d", 1): [{"s1": 4.0}],
+        ("e", 1): [{"s1": 5.0}],
     }
     right = {
-        ("a", 1): {"s1": 10.0, "s2": None},
-        ("b", 1): {"s1": 30.0, "s2": 30.0},
-        ("c", 1): {"s9": 1.0},
-        ("d", 2): {"s1": 1.0},
-        ("e", 1): {"s1": 20.0},
+        ("a", 1): [{"s1": 10.0, "s2": None}],
+        ("b", 1): [{"s1": 30.0, "s2": 30.0}],
+        ("c", 1): [{"s9": 1.0}],
+        ("d", 2): [{"s1": 1.0}],
+        ("e", 1): [{"s1": 20.0}],
     }
     found = _agreement("t", _Rules(INFO, {"x": left, "y": right}), "x", "y")
     assert found.means == {"a": (1.0, 10.0), "b": (2.0, 30.0), "e": (5.0, 20.0)}
@@ -104,12 +105,21 @@ def test_by_hand_on_common_samples():
     assert found.spearman == pytest.approx(0.5)
     assert found.kendall == pytest.approx(1 / 3)
     assert found.best == ("e", "b")
-    few = _agreement("t", _Rules(INFO, {"x": {("a", 1): {"s": 1.0}}, "y": {("a", 1): {"s": 1.0}}}), "x", "y")
+    few = _agreement("t", _Rules(INFO, {"x": {("a", 1): [{"s": 1.0}]}, "y": {("a", 1): [{"s": 1.0}]}}), "x", "y")
     assert (few.spearman, few.kendall, few.reason) == (None, None, TOO_FEW)
-    flat = {(name, 1): {"s": 1.0} for name in "abc"}
-    other = {(name, 1): {"s": float(i)} for i, name in enumerate("abc")}
+    flat = {(name, 1): [{"s": 1.0}] for name in "abc"}
+    other = {(name, 1): [{"s": float(i)}] for i, name in enumerate("abc")}
     assert _agreement("t", _Rules(INFO, {"x": flat, "y": other}), "x", "y").reason == NOT_RANKED
     assert _agreement("t", _Rules(INFO, {"x": {}, "y": other}), "x", "y").means == {}
+
+
+def test_seeds_of_several_runs_are_averaged_and_errors_have_geometric_means():
+    left = {("a", 1): [{"s1": 1.0, "s2": 4.0}, {"s1": 3.0, "s2": 4.0}]}
+    right = {("a", 1): [{"s1": 1.0, "s2": 9.0}]}
+    linear = _agreement("t", _Rules(INFO, {"x": left, "y": right}), "x", "y")
+    assert linear.means == {"a": (3.0, 5.0)}, "2 and 4; 1 and 9"
+    log = _agreement("t", _Rules(INFO.model_copy(update={"scale": "log"}), {"x": left, "y": right}), "x", "y")
+    assert log.means["a"] == pytest.approx((8**0.5, 3.0))
 
 
 def test_one_rule_is_nothing_to_compare(runs, lab, tmp_path):
