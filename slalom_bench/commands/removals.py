@@ -46,7 +46,8 @@ def removals_command(
 
 def _show(title: str, agreements: Iterable[RuleAgreement]) -> None:
     """One table of Markdown: a row for each metric and pair of rules."""
-    from slalom_bench.showing.markdown import escape, table
+    from slalom_bench.core.safe_text import markdown as escape
+    from slalom_bench.showing.markdown import table
     from slalom_bench.showing.wording import heading
 
     rows = []

@@ -16,6 +16,7 @@ from slalom_bench import registry
 from slalom_bench.core.halves import half_names, is_half
 from slalom_bench.core.hashing import canonical
 from slalom_bench.core.references import Ref
+from slalom_bench.core.safe_text import plain
 from slalom_bench.errors import StoreError
 from slalom_bench.results.diagnostics import average
 from slalom_bench.results.reading import CellResult, Run
@@ -32,7 +33,7 @@ from slalom_bench.results.submission import (
     to_text,
 )
 from slalom_bench.run.files import write_text
-from slalom_bench.run.identity import CONTROL, MetricLabel, ModelIdentity
+from slalom_bench.run.identity import MetricLabel, ModelIdentity
 
 NOT_COMPUTED = "not computed"
 COSTS = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding", "model_seconds", "seconds")
@@ -244,7 +245,7 @@ def _halves(
 def _reason(cells: Sequence[CellResult], label: MetricLabel, headline: str, sample: str) -> str:
     """Why a sample has no value, in the first seed that says so."""
     found = next((reason for cell in cells if (reason := cell.reason(label, headline, sample))), NOT_COMPUTED)
-    return CONTROL.sub(" ", found)[:200]
+    return plain(found)
 
 
 def _cost(cells: Sequence[CellResult]) -> CostInfo | None:

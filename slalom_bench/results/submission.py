@@ -23,6 +23,7 @@ from pydantic import (
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.references import Ref
+from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import InvalidInput
 from slalom_bench.run.identity import (
     CellIdentity,
@@ -36,7 +37,6 @@ from slalom_bench.run.identity import (
     RemovalIdentity,
     TaskIdentity,
     Text,
-    readable_name,
 )
 from slalom_bench.run.loading import OUTSIDE
 
@@ -219,7 +219,7 @@ class Submission(Record):
         del said["model"]["training"]
         for row in said["rows"]:
             del row["cost"], row["diagnostics"]
-        return f"{readable_name(self.task.name, self.model.name)}-{short_hash(said, 16)}.json"
+        return f"{file_name(self.task.name, self.model.name)}-{short_hash(said, 16)}.json"
 
     def identity(self, row: SubmittedRow) -> CellIdentity:
         """The cell of a row's first seed."""

@@ -15,22 +15,30 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.references import Ref
+from slalom_bench.core.safe_text import disguised, file_name, strange
 from slalom_bench.errors import InvalidInput
 
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Control characters and direction marks: nothing that steers a terminal or a page is a name."""
+MOST = 2**63
+"""Numbers that stand for themselves are smaller."""
 
 
 def _plain(text: str) -> str:
-    if CONTROL.search(text):
-        raise ValueError("control characters and direction marks are not allowed")
+    if found := strange(text):
+        raise ValueError(f"control characters, direction marks and invisible ones are not allowed: {found}")
+    return text
+
+
+def _name(text: str) -> str:
+    if word := disguised(_plain(text)):
+        raise ValueError(f"{word!r} mixes letters that look like others: write it in plain letters of one alphabet")
     return text
 
 
 Text = Annotated[str, Field(max_length=400), AfterValidator(_plain)]
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
-Count = Annotated[int, Field(ge=0)]
-Params = dict[Name, bool | int | float | Text | list[Any] | None]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_name)]
+Count = Annotated[int, Field(ge=0, lt=MOST)]
+Scalar = bool | Annotated[int, Field(gt=-MOST, lt=MOST)] | float | Text | None
+Params = Annotated[dict[Name, Scalar | Annotated[list[Scalar], Field(max_length=1000)]], Field(max_length=100)]
 
 
 class Record(BaseModel):
@@ -134,7 +142,7 @@ class CellIdentity(Record):
     @property
     def folder(self) -> str:
         """A folder name that a person can read and that no name in it can escape from."""
-        readable = readable_name(self.task.name, self.model.name, self.explainer.name)
+        readable = file_name(self.task.name, self.model.name, self.explainer.name)
         return f"{readable}_b{self.budget}_s{self.seed}-{self.key}"
 
     @property
@@ -176,7 +184,7 @@ class MetricLabel:
     @classmethod
     def parse(cls, text: str) -> MetricLabel:
         """The inverse of `str`."""
-        found = re.fullmatch(r"([a-z0-9][a-z0-9.-]*)@(\d+)(?:-([0-9a-f]{8}))?", text)
+        found = re.fullmatch(r"([a-z0-9][a-z0-9.-]*)@([0-9]{1,9})(?:-([0-9a-f]{8}))?", text)
         if found is None:
             raise InvalidInput(f"{text!r} is no metric label; expected NAME@VERSION[-HASH]")
         return cls(found[1], int(found[2]), found[3] or "")
@@ -188,12 +196,3 @@ class MetricLabel:
 
     def __str__(self) -> str:
         return f"{self.name}@{self.version}" + (f"-{self.params}" if self.params else "")
-
-
-def readable_name(*words: str) -> str:
-    """Words for a file name: nothing in them can leave the folder.
-
-    >>> readable_name("text", "hf:../My model")
-    'text_hf-..-my-model'
-    """
-    return "_".join(re.sub(r"[^a-z0-9.-]+", "-", word.lower()).strip(".-")[:40] for word in words)

@@ -29,9 +29,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import StoreError
 from slalom_bench.run.files import SCHEMA, read_json, sweep, write_error, write_json
-from slalom_bench.run.identity import CellIdentity, MetricLabel, readable_name
+from slalom_bench.run.identity import CellIdentity, MetricLabel
 from slalom_bench.run.marker import Marker
 
 SYNC_EVERY = 1.0
@@ -297,7 +298,7 @@ class RunStore:
 
     def samples(self, identity: CellIdentity) -> Rows:
         """The samples that a cell of this identity explains: one file for a task, model and cut of the texts."""
-        readable = readable_name(identity.task.name, identity.model.name)
+        readable = file_name(identity.task.name, identity.model.name)
         return Rows(self.path / "samples" / f"{readable}-{identity.samples_key}.jsonl")
 
     def cells(self) -> list[CellStore]:

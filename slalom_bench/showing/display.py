@@ -11,9 +11,10 @@ from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from slalom_bench.core.safe_text import visible
 from slalom_bench.results.diagnostics import average
 from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, Layer, columns, contribution, layers, strongest
-from slalom_bench.showing.units import Reading, visible
+from slalom_bench.showing.units import Reading
 from slalom_bench.showing.wording import MEANINGS, diagnostics
 
 if TYPE_CHECKING:

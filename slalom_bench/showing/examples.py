@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from slalom_bench.core.safe_text import visible
 from slalom_bench.core.types import Sample
 from slalom_bench.results.collect import Collected
 from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.run.records import explanation_from_dict
 from slalom_bench.showing.figures import FAMILIES
 from slalom_bench.showing.shades import Layer, layers
-from slalom_bench.showing.units import Reading, read, visible
+from slalom_bench.showing.units import Reading, read
 
 MOST_UNITS = 160
 """Longer texts are cut in the view, with a note of how much is left."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom_bench.core.safe_text import visible
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.diagnostics import average
 from slalom_bench.showing.labels import Box, place, shorten, text_width
 from slalom_bench.showing.shades import AGAINST, TOWARDS, Layer, columns, layers, strongest
-from slalom_bench.showing.units import Reading, visible
+from slalom_bench.showing.units import Reading
 from slalom_bench.showing.wording import MEANINGS, diagnostics
 
 if TYPE_CHECKING:

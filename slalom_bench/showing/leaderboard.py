@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from slalom_bench.core import safe_text
 from slalom_bench.core.hashing import short_hash
+from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.submission import Submission, read_submission
 from slalom_bench.results.verification import problems
 from slalom_bench.run.files import write_text
-from slalom_bench.run.identity import readable_name
 from slalom_bench.showing import markdown
 from slalom_bench.showing.page import GROUPS, index
 
@@ -43,13 +44,13 @@ def generate(submissions: Sequence[Submission]) -> dict[str, str]:
 
 def task_file(task: str) -> str:
     """A file name for a task; a name that had to be changed for it gets a hash, so that no two share one."""
-    name = readable_name(task)
+    name = file_name(task)
     return f"{name}.md" if name == task and name != "readme" else f"{name}-{short_hash(task, 8)}.md"
 
 
 def task_page(task: str, made: Sequence[Board]) -> str:
     """The Markdown page of one task: full models first, those that ship with the package apart."""
-    parts = [MARK, f"# {markdown.escape(task)}", markdown.READING]
+    parts = [MARK, f"# {safe_text.markdown(task)}", markdown.READING]
     for embedded, title, note in GROUPS:
         members = [board for board in made if board.embedded == embedded]
         if members:
@@ -64,8 +65,8 @@ def overview(tasks: Sequence[str], made: Sequence[Board]) -> str:
         own = [board for board in made if board.identity.task.name == task]
         models = sorted({board.identity.model.name for board in own})
         rows = sum(len(board.rows) for board in own)
-        names = ", ".join(markdown.escape(model) for model in models)
-        lines.append(f"- [{markdown.escape(task)}]({task_file(task)}): {len(own)} tables, {rows} rows, on {names}")
+        names = ", ".join(safe_text.markdown(model) for model in models)
+        lines.append(f"- [{safe_text.markdown(task)}]({task_file(task)}): {len(own)} tables, {rows} rows, on {names}")
     parts = [
         MARK,
         "# Leaderboards",

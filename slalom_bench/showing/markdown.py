@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from slalom_bench.core.safe_text import markdown as escape
+from slalom_bench.core.safe_text import markdown_code as code
 from slalom_bench.results.boards import Board, BoardCell, BoardRow
 from slalom_bench.showing import comparing, wording
 from slalom_bench.showing.comparing import INTERVALS, MARKS, RANKS
-from slalom_bench.showing.units import visible
 from slalom_bench.showing.wording import MISSING, number
 
 READING = (
     f"Mean [{INTERVALS}] (rank set). **Bold**: {MARKS}. {RANKS}. Undefined samples are counted and left out. "
     "Rows are in the order of the first metric; there is no average over metrics, because they measure unlike things."
 )
-
-
-def escape(text: str) -> str:
-    """Text that stays text in Markdown: no markup, no HTML, no second column, no line break."""
-    flat = re.sub(r"([\\`*_~\[\]!#])", r"\\\1", " ".join(visible(text).split()))
-    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
-
-
-def code(text: str) -> str:
-    """Text as code; a backtick in it would end the code."""
-    flat = " ".join(visible(text).split())
-    return escape(flat) if "`" in flat else f"`{flat}`"
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:

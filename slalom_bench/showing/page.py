@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from slalom_bench.core.safe_text import html
 from slalom_bench.results.boards import Board
 from slalom_bench.showing.views import board_view, budget_plots, column
 
@@ -33,6 +34,7 @@ def environment() -> Environment:
     return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
+        finalize=html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from slalom_bench.core import safe_text
+from slalom_bench.core.safe_text import visible
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.collect import Collected, missing_metrics, require_results
 from slalom_bench.results.reading import Run
@@ -15,7 +17,6 @@ from slalom_bench.run.files import write_text
 from slalom_bench.showing import markdown
 from slalom_bench.showing.examples import examples
 from slalom_bench.showing.page import render
-from slalom_bench.showing.units import visible
 from slalom_bench.showing.views import board_view, budget_plots, column, distribution_plots
 
 NAMES = ("report.md", "report.html")
@@ -116,19 +117,19 @@ def provenance(calls: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 def as_markdown(report: RunReport) -> str:
     """The report as Markdown."""
-    parts = [f"# {markdown.escape(report.title)}", report.headline, markdown.READING]
+    parts = [f"# {safe_text.markdown(report.title)}", report.headline, markdown.READING]
     parts += [markdown.section(board, 2) for board in report.boards]
     parts.append("## Failures")
     keys = ("where", "who", "what", "why")
-    rows = [[*(markdown.escape(f[key]) for key in keys), str(f["count"])] for f in report.failures()]
+    rows = [[*(safe_text.markdown(f[key]) for key in keys), str(f["count"])] for f in report.failures()]
     header = ["task · model", "explainer", "doing", "error", "samples"]
     parts.append(markdown.table(header, rows, [4]) if rows else "None.")
     if left := report.skips():
         parts.append("## Skipped")
-        parts.append("\n".join(f"- {markdown.escape(what)}: {markdown.escape(why)}" for what, why in left))
+        parts.append("\n".join(f"- {safe_text.markdown(what)}: {safe_text.markdown(why)}" for what, why in left))
     parts.append("## Provenance")
     said = provenance(report.run.calls)
-    parts.append("\n".join(f"- {markdown.escape(name)}: {markdown.escape(value)}" for name, value in said))
+    parts.append("\n".join(f"- {safe_text.markdown(name)}: {safe_text.markdown(value)}" for name, value in said))
     return "\n\n".join(parts) + "\n"
 
 

@@ -9,11 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import regex  # type: ignore[import-untyped]
 
+from slalom_bench.core.safe_text import visible
 from slalom_bench.core.types import Floats, Sample
-
-CONTROLS = {c: 0x2400 + c for c in range(32) if c not in (9, 10)} | {127: 0x2421}
-CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), 0x202D, 0x202E], 0xFFFD)
-"""Control codes as pictures; direction overrides, which would turn the rest of a line round, as replacement marks."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +40,6 @@ class Reading:
         owner = np.repeat(np.arange(len(self.units)), [len(unit.positions) for unit in self.units])
         positions = [position for unit in self.units for position in unit.positions]
         return np.bincount(owner, weights=scores[positions], minlength=len(self.units)).astype(np.float64)
-
-
-def visible(text: str) -> str:
-    """The text without anything that could steer a terminal; line breaks and tabs stay."""
-    return text.replace("\r\n", "\n").translate(CONTROLS)
 
 
 def read(sample: Sample, words: Sequence[str]) -> Reading:

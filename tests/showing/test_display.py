@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from slalom_bench.core.safe_text import visible
 from slalom_bench.core.tokens import HFTokens, WordTokens, encode
 from slalom_bench.core.types import Cost, Example, Explanation, Sample
 from slalom_bench.showing import display
@@ -19,7 +20,7 @@ from slalom_bench.showing.explained import Result
 from slalom_bench.showing.explaining import Explained
 from slalom_bench.showing.labels import Box, place
 from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, columns, layer, layers, strongest
-from slalom_bench.showing.units import read, visible
+from slalom_bench.showing.units import read
 
 FAMILY = "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{WOMAN}\N{ZERO WIDTH JOINER}\N{GIRL}"
 

@@ -12,6 +12,7 @@ import pytest
 import typer
 
 from slalom_bench.commands.leaderboard import leaderboard_command
+from slalom_bench.core import safe_text
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import submit
@@ -272,9 +273,9 @@ def test_a_forge_renders_tables_and_no_markup_of_a_submission(submissions):
 
 
 def test_names_stay_text_in_markdown():
-    assert markdown.escape(NASTY) == '&lt;img src=x onerror="alert(1)"&gt;'
-    assert markdown.escape("a|b\n# c *d* [e](f) `g`") == r"a&#124;b \# c \*d\* \[e\](f) \`g\`"
-    assert markdown.code("a`b") == r"a\`b"
+    assert safe_text.markdown(NASTY) == '&lt;img src=x onerror="alert(1)"&gt;'
+    assert safe_text.markdown("a|b\n# c *d* [e](f) `g`") == r"a&#124;b \# c \*d\* \[e\](f) \`g\`"
+    assert safe_text.markdown_code("a`b") == r"a\`b"
 
 
 def test_the_same_results_give_the_same_bytes_in_any_order(submissions):
