@@ -27,6 +27,7 @@ from slalom_bench.commands.simulate import simulate_command
 from slalom_bench.commands.submit import submit_command
 from slalom_bench.commands.train import train_command
 from slalom_bench.commands.verify import verify_command
+from slalom_bench.core.safe_text import line
 from slalom_bench.core.version import VERSION
 from slalom_bench.errors import SlalomBenchError
 
@@ -81,7 +82,7 @@ def main() -> None:
     try:
         app()
     except SlalomBenchError as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
+        typer.secho(f"error: {line(str(error))}", fg="red", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.secho("stopped", fg="yellow", err=True)

@@ -11,11 +11,13 @@ import typer
 def leaderboard_command(
     out: Annotated[Path, typer.Option(help="Where the pages go.")] = Path("leaderboards"),
     results: Annotated[Path | None, typer.Option(help="The submissions; OUT/results unless given.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first file that cannot be used.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit code 1 if a page is stale.")] = False,
 ) -> None:
     """Make leaderboards/*.md (one for each task) and leaderboards/index.html from leaderboards/results/*.json.
 
-    The same results give the same bytes. Submissions that do not hold together are refused by name.
+    The same results give the same bytes. A file that cannot be used is named and left out, and the exit code
+    is 1 then.
 
     Examples:
 
@@ -23,17 +25,25 @@ def leaderboard_command(
 
       slalom-bench leaderboard --check
     """
+    from slalom_bench.core.safe_text import line
     from slalom_bench.showing.leaderboard import generate, read_results, stale, write
 
-    files = generate(read_results(results or out / "results"))
+    left_out: list[str] = []
+    files = generate(read_results(results or out / "results", None if strict else left_out))
+    for wrong_file in left_out:
+        typer.secho(f"left out: {line(wrong_file)}", fg="red", err=True)
     if check:
         if wrong := stale(files, out):
             typer.secho(f"stale: {', '.join(wrong)}; run `slalom-bench leaderboard`", fg="red", err=True)
             raise typer.Exit(1)
         typer.echo(f"{len(files)} pages are up to date")
+        if left_out:
+            raise typer.Exit(1)
         return
     touched = write(files, out)
     for name in touched:
         typer.echo(out / name)
     if not touched:
         typer.echo(f"nothing to do: {len(files)} pages are up to date")
+    if left_out:
+        raise typer.Exit(1)

@@ -36,6 +36,7 @@ def verify_command(
 
       slalom-bench verify FILE --run runs/imdb
     """
+    from slalom_bench.core.safe_text import line
     from slalom_bench.errors import InvalidInput
     from slalom_bench.results.reading import read_run
     from slalom_bench.results.submission import read_submission
@@ -47,7 +48,7 @@ def verify_command(
             submission = read_submission(path)
         except InvalidInput as error:
             bad = True
-            typer.secho(f"error: {error}", fg="red", err=True)
+            typer.secho(f"error: {line(str(error))}", fg="red", err=True)
             continue
         sound = check(path, submission, held)
         bad |= not sound

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import shlex
+import stat
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -23,7 +26,7 @@ from pydantic import (
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.references import Ref
-from slalom_bench.core.safe_text import file_name
+from slalom_bench.core.safe_text import file_name, line
 from slalom_bench.errors import InvalidInput
 from slalom_bench.run.identity import (
     CellIdentity,
@@ -43,6 +46,9 @@ from slalom_bench.run.loading import OUTSIDE
 SCHEMA_VERSION = 2
 LARGEST_FILE = 20_000_000
 SIX_DIGITS = 6
+DIGITS = 18
+LARGEST = 1e50
+"""Whole numbers of more digits and numbers beyond this are refused: their squares must not overflow."""
 
 
 def _label(value: Any) -> MetricLabel:
@@ -52,6 +58,12 @@ def _label(value: Any) -> MetricLabel:
         return MetricLabel.parse(str(value))
     except InvalidInput as error:
         raise ValueError(str(error)) from error
+
+
+def _time(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time needs its zone, as in 2026-01-31T12:00:00+00:00")
+    return text
 
 
 Label = Annotated[MetricLabel, PlainValidator(_label), PlainSerializer(str)]
@@ -193,7 +205,7 @@ class Origin(Record):
     platform: Text
     packages: dict[Name, Text | None]
     machine: Machine | None
-    started: Name
+    started: Annotated[Name, AfterValidator(_time)]
 
 
 class Submission(Record):
@@ -293,24 +305,48 @@ def to_text(submission: Submission) -> str:
 def read_submission(path: Path) -> Submission:
     """A file as a submission, or an error that says what in it is wrong and where."""
     try:
-        if path.stat().st_size > LARGEST_FILE:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise InvalidInput(f"{path}: not a file; give one that `slalom-bench submit` wrote")
+        if found.st_size > LARGEST_FILE:
             raise InvalidInput(f"{path}: more than {LARGEST_FILE:,} bytes is no submission")
-        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse, object_pairs_hook=_once)
+        data = json.loads(
+            path.read_text(encoding="utf-8"),
+            parse_constant=_refuse,
+            parse_int=_integer,
+            parse_float=_number,
+            object_pairs_hook=_once,
+        )
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}; give a file that `slalom-bench submit` wrote") from error
     except RecursionError as error:
         raise InvalidInput(f"{path}: nested too deeply to be a submission") from error
     except ValueError as error:
         raise InvalidInput(f"{path}: not JSON in UTF-8: {error}") from error
-    found = data.get("schema_version") if isinstance(data, dict) else None
-    if found != SCHEMA_VERSION:
-        raise InvalidInput(f"{path}: schema_version is {found!r}, this version reads {SCHEMA_VERSION}; submit it again")
+    schema = data.get("schema_version") if isinstance(data, dict) else None
+    if schema != SCHEMA_VERSION:
+        raise InvalidInput(
+            f"{path}: schema_version is {schema!r}, this version reads {SCHEMA_VERSION}; submit it again"
+        )
     try:
         return Submission.model_validate(data)
     except ValidationError as error:
-        lines = [f"  {'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors()[:8]]
-        more = f"\n  and {error.error_count() - 8} more" if error.error_count() > 8 else ""
-        raise InvalidInput(f"{path}: not a submission:\n" + "\n".join(lines) + more) from error
+        wrong = [line(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}")[:300] for e in error.errors()[:8]]
+        wrong += [f"and {error.error_count() - 8} more"] if error.error_count() > 8 else []
+        raise InvalidInput(f"{path}: not a submission: {'; '.join(wrong)}") from error
+
+
+def _integer(text: str) -> int:
+    if len(text) > DIGITS:
+        raise ValueError(f"a whole number of {len(text)} digits")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if abs(value) > LARGEST:
+        raise ValueError(f"{text[:20]} is no finite number below {LARGEST:g}")
+    return value
 
 
 def _refuse(name: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -144,7 +145,14 @@ def test_fingerprints_differ_with_the_machine():
 def test_two_files_may_not_disagree_on_a_metric(submissions):
     full = next(s for s in submissions if s.model.tier == "full")
     with pytest.raises(InvalidInput, match="says deletion@1 is lower"):
-        boards([full, altered(full, **{"metrics__deletion@1__direction": "lower", "origin__started": "2099"})])
+        boards(
+            [
+                full,
+                altered(
+                    full, **{"metrics__deletion@1__direction": "lower", "origin__started": "2099-01-01T00:00:00+00:00"}
+                ),
+            ]
+        )
 
 
 def test_embedded_models_have_their_own_part(submissions):
@@ -331,7 +339,31 @@ def test_a_submission_that_contradicts_itself_is_refused_by_name(finished, tmp_p
     (path, *_rest) = submit(read_run(finished), tmp_path / "results")
     path.rename(path.with_name("renamed.json"))
     with pytest.raises(InvalidInput, match=r"renamed.json: the file must be named"):
+        leaderboard_command(out=tmp_path, strict=True)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "zero", "digits", "large", "deep", "renamed"])
+def test_a_file_that_cannot_be_used_is_named_and_the_rest_is_built(finished, tmp_path, capsys, kind):
+    (first, second) = submit(read_run(finished), tmp_path / "results")
+    text, bad = first.read_text(), first.with_name("bad.json")
+    if kind == "fifo":
+        os.mkfifo(bad)
+    elif kind == "zero":
+        bad.symlink_to("/dev/zero")
+    elif kind == "renamed":
+        bad.write_text(text)
+    else:
+        nested = "[" * 900 + "]" * 900
+        mean = {"digits": "1" + "0" * 309, "large": "1e308", "deep": nested}[kind]
+        bad.write_text(re.sub(r'"mean": [^,]*,', f'"mean": {mean},', text, count=1))
+    with pytest.raises(typer.Exit) as caught:
         leaderboard_command(out=tmp_path)
+    assert caught.value.exit_code == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("left out: ")
+    assert "bad.json" in line
+    assert (tmp_path / "index.html").is_file()
+    assert second.is_file()
 
 
 def test_the_pages_of_this_repository_are_up_to_date():
