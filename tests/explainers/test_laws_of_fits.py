@@ -20,8 +20,7 @@ OWN = {
     "linear-deletion": "0 to 5 random deletions",
     "linear-deletion:largest=9": "0 to 9 random deletions",
     "slalom-fidel": "0 to 5 random deletions",
-    "slalom-anchor": "all single and 2 to 10 random deletions",
-    "slalom-anchor:largest=4": "all single and 2 to 4 random deletions",
+    "slalom-anchor": "mixed and the empty text",
     "lime": "1 to all features removed at random",
     "kernel-shap": "coalitions of all sizes by the Shapley kernel",
     "slalom-eff": "random sequences of 2 tokens",
@@ -44,10 +43,6 @@ def bert() -> tuple[Classifier, Sample]:
 @pytest.mark.parametrize(("name", "law"), OWN.items())
 def test_every_fit_says_its_law(name, law, bert):
     assert explain(*bert, name).diagnostics["law"] == law
-
-
-def test_a_small_budget_has_another_law(bert):
-    assert explain(*bert, "slalom-anchor", 50).diagnostics["law"] == "1 to 10 random deletions"
 
 
 def test_all_regressions_ask_for_the_same_masks_of_a_common_law(bert):
@@ -90,16 +85,19 @@ def test_slalom_is_recovered_from_the_common_law():
     np.testing.assert_allclose(out.scores["value"], list(value.values()), atol=1e-3)
 
 
-def test_anchor_extrapolates_to_half_the_text_where_it_is_fitted_to_it(bert):
-    handle, text = bert
-    keep = np.vstack([np.ones((1, 30), bool), delete_counts(30, np.full(100, 15), np.random.default_rng(4))])
+@pytest.mark.parametrize("law", ["few", "many", "spans"])
+@pytest.mark.parametrize("removal", ["delete", "mask", "gap"])
+def test_anchor_beats_predicting_no_change_on_laws_it_was_not_fitted_to(bert, law, removal):
+    handle, text = bert[0].under(registry.removals.build(removal)), bert[1]
+    drawn = registry.laws.build(law).draw(text, 100, np.random.default_rng(4))
+    keep = np.vstack([np.ones((1, 30), bool), drawn])
     observed = handle.masked_log_odds(text, keep)
-    errors = {}
-    for name in ("slalom-anchor:largest=5", "slalom-anchor:law=mixed"):
-        predicted = explain(handle, text, name).surrogate.predict(keep)
-        errors[name] = np.mean((predicted - predicted[0] - observed + observed[0]) ** 2)
-    assert errors["slalom-anchor:law=mixed"] < 0.5 * errors["slalom-anchor:largest=5"]
-    assert errors["slalom-anchor:law=mixed"] < 0.5 * np.mean((observed - observed[0]) ** 2)
+    surrogate = explain(handle, text, "slalom-anchor").surrogate
+    predicted = surrogate.predict(keep)
+    error = predicted - predicted[0] - observed + observed[0]
+    assert np.mean(error**2) < 0.6 * np.mean((observed - observed[0]) ** 2)
+    covered = np.abs(error[1:]) < 1.645 * surrogate.predict_std(drawn)
+    assert covered.mean() > 0.75, "nine of ten intervals of 90 % would hold what is seen"
 
 
 def test_what_cannot_be_is_refused(bert):

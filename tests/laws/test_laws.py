@@ -104,7 +104,7 @@ def test_many_is_balanced_over_five_shares():
 
 
 def test_positions_are_removed_about_equally_often():
-    for name in ("few", "many", "mixed"):
+    for name in ("few", "many"):
         often = (~draw(name, text_of(60), 300)).sum(axis=0)
         # balanced draws: the spread is a small part of what independent ones would have
         assert often.std() < 0.5 * np.sqrt(often.mean()), name
@@ -144,13 +144,25 @@ def test_the_papers_masks_are_nested_and_as_many_for_each_k():
     assert np.abs((~keep[9]).sum(axis=0) - 100 / 3).max() < 20
 
 
-def test_mixed_goes_from_one_token_to_half_the_text_on_a_log_scale():
-    sizes = np.array(removed(draw("mixed", text_of(200), 1000)))
+def test_mixed_goes_from_one_token_to_half_the_text_at_random_and_in_spans():
+    keep = draw("mixed", text_of(200), 999)
+    sizes = np.array(removed(keep))
     assert (sizes.min(), sizes.max()) == (1, 100)
-    # floor(101^u) for u uniform: the share of sizes below k is log k / log 101
-    for k in (2, 4, 10, 30, 80):
-        assert np.mean(sizes < k) == pytest.approx(np.log(k) / np.log(101), abs=0.002)
+    first, last = keep.argmin(axis=1), 199 - keep[:, ::-1].argmin(axis=1)
+    spans = (last - first + 1 == sizes) & (sizes > 3)
+    assert 0.2 < spans.mean() < 1 / 3
+    assert len(np.unique(keep[spans], axis=0)) == spans.sum(), "no span twice"
+    # a third on the log scale (a fifth of its sizes are 1 and 2), a third on the linear one, whose median is 50
+    assert 0.05 < np.mean(sizes == 1) < 0.12
+    assert np.mean(sizes > 50) == pytest.approx((0.5 + 2 * 0.15) / 3, abs=0.05)
     assert removed(draw("mixed", text_of(2), 5)) == [1] * 5
+
+
+def test_mixed_leaves_most_spans_of_a_short_text_for_tests():
+    keep = draw("mixed", text_of(16), 900)
+    cuts = np.abs(np.diff(np.pad((~keep).astype(int), ((0, 0), (1, 1))), axis=1)).sum(axis=1)
+    assert len(np.unique(keep[(cuts == 2) & (keep.sum(axis=1) < 14)], axis=0)) < 60
+    assert len(keep) == 900
 
 
 SENTENCES = (

@@ -103,8 +103,8 @@ def test_other_kinds_are_sampled_and_reverse_orders_cancel() -> None:
 
 
 def test_kinds_derived_from_slalom_are_valued_by_what_they_predict() -> None:
-    """A shift table without shifts: twelve equal tokens, each worth its correction."""
+    """Nothing moves: twelve equal tokens, each worth its effect."""
     zero = np.zeros(12)
-    surrogate = ShiftedSlalom(zero, zero, (0.0, 0.0), np.arange(12.0), np.zeros((13, 2)), 1.0)
+    surrogate = ShiftedSlalom(zero, zero, (0.0, 0.0), np.arange(12.0), np.zeros((13, 2)), np.zeros((13, 2)), offset=1.0)
     values = shapley_values(surrogate, np.random.default_rng(0), permutations=2)
     np.testing.assert_allclose(values, np.arange(12.0), atol=1e-12)
