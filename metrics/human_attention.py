@@ -8,6 +8,7 @@ import numpy as np
 
 from slalom_bench.core import undefined
 from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample, Score
+from slalom_bench.metrics._marks import auprc, auroc, sizes
 from slalom_bench.registry import metric
 
 if TYPE_CHECKING:
@@ -32,17 +33,11 @@ class _MarkDetection:
             positions, marks = _distinct_tokens(sample.ids, marks, classifier.tokens.words(sample.ids))
         if reason := undefined.one_class(marks):
             return undefined.everywhere(explanation.scores, reason)
-        sizes = {
-            name: values if name in explanation.unsigned else np.abs(values)
-            for name, values in explanation.scores.items()
-        }
-        return Score({name: self.area(marks, values[positions]) for name, values in sizes.items()})
+        return Score({name: self.area(marks, values[positions]) for name, values in sizes(explanation).items()})
 
     def area(self, marks: Bools, scores: Floats) -> float:
         """Area under the curve of this metric, ties counted half."""
-        from sklearn.metrics import roc_auc_score
-
-        return float(roc_auc_score(marks, scores))
+        return auroc(marks, scores)
 
 
 @metric(
@@ -89,9 +84,7 @@ class HumanAttentionAuprc(_MarkDetection):
 
     def area(self, marks: Bools, scores: Floats) -> float:
         """Average precision."""
-        from sklearn.metrics import average_precision_score
-
-        return float(average_precision_score(marks, scores))
+        return auprc(marks, scores)
 
 
 def _distinct_tokens(ids: Ints, marks: Bools, words: list[str]) -> tuple[Ints, Bools]:

@@ -84,6 +84,8 @@ class TaskEntry(Entry[Task]):
     revision: str = ""
     training: Mapping[str, int] = field(default_factory=dict)
     """What the papers train with on this task where it is not their usual: `layers`, `epochs`."""
+    trained_on: str = ""
+    """The task whose models are used for it; empty where models are trained on its own texts."""
     generated: bool = False
     """Whether its texts are drawn from a known law, so that any number of fresh ones can be had."""
 
@@ -111,7 +113,8 @@ class ExplainerEntry(Entry[Explainer]):
 
 @dataclass(frozen=True, kw_only=True)
 class MetricEntry(Entry[Metric]):
-    """A registered metric; `needs` are out of queries, surrogate, and what a task may give: marks, train, truth."""
+    """A registered metric; `needs` are out of queries, surrogate, and what a task may give (`GIVEN` in
+    `slalom_bench.run.plan`: marks, annotators, pairs, train, truth)."""
 
     kind = "metric"
     direction: Literal["higher", "lower"]

@@ -195,6 +195,7 @@ def task(
     argument: str | None = None,
     revision: str = "",
     training: Mapping[str, int] | None = None,
+    trained_on: str = "",
     generated: bool = False,
 ) -> Callable[[C], C]:
     """Register a task (see `slalom_bench.interfaces.Task`).
@@ -209,6 +210,7 @@ def task(
         argument: the parameter that `name:argument` fills, if the task takes one.
         revision: pinned revisions of the sources.
         training: what the papers train with on it where it is not their usual (`layers`, `epochs`).
+        trained_on: the task whose models are used for it, where they are not trained on its own texts.
         generated: whether the texts are drawn from a known law.
     """
     return tasks.register(
@@ -221,6 +223,7 @@ def task(
         argument=argument,
         revision=revision,
         training=dict(training or {}),
+        trained_on=trained_on,
         generated=generated,
     )
 
@@ -286,7 +289,7 @@ def metric(
     Args:
         name: lower-case letters, digits, dots and dashes.
         version: goes up with every change that can change a number.
-        needs: out of queries, surrogate, and what a task may give: marks, train, truth.
+        needs: out of queries, surrogate, and what a task may give: marks, annotators, pairs, train, truth.
         direction: whether higher or lower is better.
         unit: of its values, in words.
         headline: the value that tables rank; `@primary` for that of an explanation's primary score.

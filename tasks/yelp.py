@@ -136,6 +136,12 @@ class _Review:
         votes = [sum(marks) for marks in zip(*self.maps, strict=True)]
         return tuple(2 * n > len(self.maps) if rule == "majority" else n == len(self.maps) for n in votes)
 
+    def shares(self) -> tuple[float, ...] | None:
+        """The share of annotators who marked each word, where there are several."""
+        if len(self.maps) < 2:
+            return None
+        return tuple(sum(marks) / len(self.maps) for marks in zip(*self.maps, strict=True))
+
 
 @task(
     "yelp-hat",
@@ -150,8 +156,9 @@ class _Review:
 class YelpHat:
     """Yelp reviews with the words that human annotators found decisive; training reviews are those of `yelp`.
 
-    Gives labels, human marks (only annotators whose answer equals the review's label count) and training texts where
-    the data directory has `yelp` too. Words are whitespace-split.
+    Gives labels, human marks (only annotators whose answer equals the review's label count), the share of annotators
+    behind each mark where there are several, and training texts where the data directory has `yelp` too. Words are
+    whitespace-split. Subsets have tables of their own, for people mark other shares of longer texts.
 
     Args:
         subset: `50`, `100`, `200` (words, from the file name), `mixed` or `all`.
@@ -183,7 +190,9 @@ class YelpHat:
         reviews, note = _reviews(row for rows in loaded.splits.values() for row in rows)
         hashed = sorted((text_hash(text), text) for text in reviews)
         evaluation = tuple(
-            Example(digest[:16], text, reviews[text].label, reviews[text].consensus(self.consensus))
+            Example(
+                digest[:16], text, reviews[text].label, reviews[text].consensus(self.consensus), reviews[text].shares()
+            )
             for digest, text in hashed
             if reviews[text].maps
         )

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from slalom_bench.core.seeds import generator
-from slalom_bench.core.types import Explanation, Sample, TaskData
+from slalom_bench.core.types import Example, Explanation, Sample, TaskData
 
 T = TypeVar("T")
 
@@ -25,6 +25,7 @@ class Context:
         memo: results of `once`, shared by the cells of a run.
         explain: explains a sample again, `explain(classifier, sample)`: the same explainer, budget and seed on another
             handle, whose target is explained. None where explanations were computed elsewhere.
+        max_tokens: where the cell cuts its texts, if it does.
     """
 
     task: TaskData
@@ -32,10 +33,16 @@ class Context:
     seed: int = 0
     memo: dict[tuple[Any, ...], Any] = field(default_factory=dict)
     explain: Callable[[Any, Sample], Explanation] | None = None
+    max_tokens: int | None = None
 
     def rng(self, *names: str) -> np.random.Generator:
         """A generator that is the same for every explainer: masks and grids are shared."""
         return generator(self.seed, "metric", *names)
+
+    def example(self, sample: Sample) -> Example:
+        """The task's example that a sample was made of: what no tokenizer has touched (its pair, its annotators)."""
+        examples = self.once(("examples",), lambda: {example.id: example for example in self.task.evaluation})
+        return examples[sample.id]
 
     def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
         """The result of `make()`, computed the first time; name everything it depends on in the key."""

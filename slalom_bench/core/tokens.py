@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from slalom_bench.core.types import Example, Ints, Sample
+from slalom_bench.core.types import Bools, Example, Ints, Sample
 from slalom_bench.errors import InvalidInput
 
 _WORD_START = re.compile(r" (?=\w)")
@@ -103,6 +103,7 @@ def encode(tokens: Tokens, example: Example, max_tokens: int | None) -> Sample:
         label=example.label,
         marks=None if marks is None else marks[:cut],
         truncated=len(ids) - cut,
+        marks_cut=0 if marks is None else int(marks[cut:].sum()),
     )
 
 
@@ -163,13 +164,22 @@ def _table(counters: Sequence[Counter[str]]) -> dict[str, tuple[int, ...]]:
     return dict(zip(words, zip(*columns, strict=True), strict=True))
 
 
-def marks_by_offset(text: str, word_marks: tuple[bool, ...], offsets: Ints) -> np.ndarray:
+def marks_by_offset(text: str, word_marks: Sequence[bool], offsets: Ints) -> Bools:
     """Each sub-token inherits the mark of the whitespace word that its last character lies in."""
+    return np.asarray(word_marks, np.bool_)[word_of_token(text, offsets)]
+
+
+def word_of_token(text: str, offsets: Ints) -> Ints:
+    """The whitespace word, by number, that the last character of each token lies in.
+
+    >>> word_of_token("so good!", np.array([[0, 2], [3, 7], [7, 8]])).tolist()
+    [0, 1, 1]
+    """
     space = np.array([c.isspace() for c in text], dtype=np.bool_)
     starts = ~space & np.concatenate([[True], space[:-1]])
     word_of_char = np.cumsum(starts) - 1
     last = np.clip(offsets[:, 1] - 1, 0, len(text) - 1)
-    return np.asarray(word_marks, np.bool_)[np.clip(word_of_char[last], 0, len(word_marks) - 1)]
+    return np.clip(word_of_char[last], 0, None)
 
 
 class WordTokens:

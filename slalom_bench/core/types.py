@@ -28,6 +28,8 @@ class Example:
         text: not empty. Its words are what whitespace separates.
         label: the true class index, if known.
         word_marks: for each word whether people marked it as decisive, if known.
+        word_shares: for each word the share of annotators who marked it, where there are several.
+        counterpart: the other text of a pair: the same one, edited so that its class is another.
 
     >>> Example("1", "great fun", label=1).label
     1
@@ -37,16 +39,19 @@ class Example:
     text: str
     label: int | None = None
     word_marks: tuple[bool, ...] | None = None
+    word_shares: tuple[float, ...] | None = None
+    counterpart: str | None = None
 
     def __post_init__(self) -> None:
         if not self.id:
             raise InvalidInput("an example needs a non-empty id")
         if not self.text.strip():
             raise InvalidInput(f"example {self.id}: the text is empty")
-        if self.word_marks is not None and len(self.word_marks) != len(self.text.split()):
-            raise InvalidInput(
-                f"example {self.id}: {len(self.word_marks)} marks for {len(self.text.split())} whitespace words"
-            )
+        for marks in (self.word_marks, self.word_shares):
+            if marks is not None and len(marks) != len(self.text.split()):
+                raise InvalidInput(
+                    f"example {self.id}: {len(marks)} marks for {len(self.text.split())} whitespace words"
+                )
 
 
 def frozen(values: Any, dtype: Any) -> NDArray[Any]:
@@ -68,6 +73,7 @@ class Sample:
         label: the true class index, if known.
         marks: for each token whether its word was marked (n).
         truncated: how many content tokens were cut.
+        marks_cut: how many marked ones were among them.
     """
 
     id: str
@@ -78,6 +84,7 @@ class Sample:
     marks: Bools | None = None
     truncated: int = 0
     """How many content tokens were cut because the model takes no more."""
+    marks_cut: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "ids", frozen(self.ids, np.int64))

@@ -104,7 +104,7 @@ def split_texts(
 
 
 def content_hash(*splits: Iterable[Example]) -> str:
-    """sha256 over texts, labels and marks of each split, sorted: independent of file format and row order."""
+    """sha256 over texts, labels, marks and pairs of each split, sorted: independent of file format and row order."""
     total = hashlib.sha256()
     for split in splits:
         for record in sorted(_records(split)):
@@ -116,5 +116,7 @@ def content_hash(*splits: Iterable[Example]) -> str:
 def _records(examples: Iterable[Example]) -> Iterator[bytes]:
     for example in examples:
         marks = "" if example.word_marks is None else "".join("01"[mark] for mark in example.word_marks)
-        record = "\0".join((example.text, str(example.label), marks))
+        shares = () if example.word_shares is None else (" ".join(f"{share:.6g}" for share in example.word_shares),)
+        pair = () if example.counterpart is None else (example.counterpart,)
+        record = "\0".join((example.text, str(example.label), marks, *shares, *pair))
         yield hashlib.sha256(record.encode("utf-8", "surrogatepass")).digest()

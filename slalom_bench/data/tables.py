@@ -1,31 +1,40 @@
-"""Reading the rows of a CSV, JSONL or parquet file, with an answer to every way such a file can be bad."""
+"""Reading the rows of a CSV, TSV, JSONL or parquet file, with an answer to every way such a file can be bad."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from slalom_bench.errors import InvalidInput
 
-SUFFIXES = (".parquet", ".csv", ".jsonl")
+SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl")
 Row = dict[str, Any]
 
 
-def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) -> list[Row]:
-    """The rows of a CSV, JSONL or parquet file.
+def read_rows(
+    path: Path, columns: Sequence[str], optional: Sequence[str] = (), header: Sequence[str] | None = None
+) -> list[Row]:
+    """The rows of a CSV, TSV, JSONL or parquet file.
 
     Args:
         path: the file; its suffix says which kind it is.
         columns: those it must have; a missing one is named with those there.
         optional: those that are read too where they are there.
+        header: names of the columns of a CSV or TSV file that has no line of them.
     """
     if not path.is_file():
         raise InvalidInput(f"no such file: {path}")
-    readers = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}
+    readers: dict[str, Callable[[Path, Sequence[str]], tuple[list[str], list[Row]]]] = {
+        ".parquet": _parquet,
+        ".csv": partial(_csv, header=header),
+        ".tsv": partial(_csv, header=header, delimiter="\t"),
+        ".jsonl": _jsonl,
+    }
     if path.suffix.lower() not in readers:
         raise InvalidInput(f"{path.name}: cannot read this kind of file; it must be one of {', '.join(readers)}")
     present, rows = readers[path.suffix.lower()](path, (*columns, *optional))
@@ -54,23 +63,25 @@ def _parquet(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
         raise InvalidInput(f"{path.name}: not a readable parquet file: {error}") from error
 
 
-def _csv(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
+def _csv(
+    path: Path, columns: Sequence[str], header: Sequence[str] | None, delimiter: str = ","
+) -> tuple[list[str], list[Row]]:
     text = read_text(path)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
-    lines = csv.reader(io.StringIO(text, newline=""))
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows: list[Row] = []
     try:
-        header = next(lines, [])
+        names = next(lines, []) if header is None else list(header)
         for number, fields in enumerate((line for line in lines if line), 1):
-            if len(fields) != len(header):
+            if len(fields) != len(names):
                 raise InvalidInput(
-                    f"{path.name}: row {number} has {len(fields)} fields, the header {len(header)}; "
-                    "quote texts that contain commas or line breaks"
+                    f"{path.name}: row {number} has {len(fields)} fields, not {len(names)}; "
+                    f"quote texts that contain {'tabs' if delimiter != ',' else 'commas'} or line breaks"
                 )
-            rows.append(dict(zip(header, fields, strict=True)))
+            rows.append(dict(zip(names, fields, strict=True)))
     except csv.Error as error:
         raise InvalidInput(f"{path.name}: line {lines.line_num} is not CSV: {error}") from error
-    return header, rows
+    return names, rows
 
 
 def _jsonl(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
@@ -16,6 +17,7 @@ from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.references import Ref
+from slalom_bench.data.loading import load_task
 from slalom_bench.data.splits import content_hash
 from slalom_bench.errors import InvalidInput
 from slalom_bench.interfaces import GeneratedTask
@@ -48,6 +50,27 @@ def cache_root() -> Path:
         return Path(named)
     home = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA")
     return (Path(home) if home else Path.home() / ".cache") / "slalom-bench"
+
+
+def learnt_name(task_name: str | None) -> str | None:
+    """The task that models for a task are trained on: itself, or the one that it declares as `trained_on`.
+
+    >>> learnt_name("imdb"), learnt_name("eraser-movies"), learnt_name(None)
+    ('imdb', 'imdb', None)
+    """
+    entry = registry.tasks.find(task_name or "")
+    return entry.trained_on if entry is not None and entry.trained_on else task_name
+
+
+def learnt_from(task: TaskData, options: ModelOptions) -> TaskData:
+    """The data of the task that models for a task are trained on."""
+    name = learnt_name(task.task)
+    return task if name in (None, task.task) else _other_task(str(name), options.data_dir)
+
+
+@functools.lru_cache(maxsize=1)
+def _other_task(name: str, data_dir: Path | None) -> TaskData:
+    return load_task(name, data_dir=data_dir)
 
 
 class TrainedModel:
@@ -132,7 +155,7 @@ class TrainedModel:
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         """Cached if a training with these hyper-parameters is there; its data are only compared on loading."""
-        for record in trainings(self.name, task_name):
+        for record in trainings(self.name, learnt_name(task_name)):
             if self._wanted(record):
                 return Availability("cached", f"validation accuracy {record['validation']['accuracy']:.3f}")
         return Availability("train", self.cost(task_name))
@@ -140,7 +163,7 @@ class TrainedModel:
     def cost(self, task_name: str | None) -> str:
         """What a training takes, in words."""
         recipe = self.recipe(task_name or "", False)
-        texts = f"the training texts of {task_name or 'the task'}"
+        texts = f"the training texts of {learnt_name(task_name) or 'the task'}"
         return f"{recipe.epochs} epochs over {texts}, {recipe.max_tokens} tokens each at most"
 
     def _wanted(self, record: Mapping[str, Any]) -> bool:
@@ -152,6 +175,7 @@ class TrainedModel:
 
     def identity(self, task: TaskData, options: ModelOptions) -> dict[str, Any]:
         """Everything that shapes the trained weights."""
+        task = learnt_from(task, options)
         return {
             "model": self.name,
             "version": registry.models.get(self.name).version,
@@ -165,7 +189,7 @@ class TrainedModel:
     def cache_directory(self, task: TaskData, options: ModelOptions) -> Path:
         """The directory of the cache for this model trained on this task's content."""
         key = short_hash(self.identity(task, options))
-        return cache_root() / "models" / f"{self.name}-{task.task.replace(':', '-')}-{key}"
+        return cache_root() / "models" / f"{self.name}-{(learnt_name(task.task) or '').replace(':', '-')}-{key}"
 
     def cached(self, task: TaskData, options: ModelOptions) -> bool:
         """Whether it is trained already."""
@@ -188,6 +212,7 @@ class TrainedModel:
         return directory
 
     def _train(self, task: TaskData, options: ModelOptions, directory: Path, test_samples: int) -> None:
+        task = learnt_from(task, options)
         state = directory.with_name(directory.name + ".state")
         backend, recipe, record = self._fit(task, options, state)
         test = self.test(backend, task, recipe, test_samples)

@@ -46,7 +46,8 @@ def resolve_model(spec: str, task: TaskData, options: ModelOptions) -> tuple[str
     """The reference to load and why it is another: a pretrained model that cannot be had gives way to its stand-in."""
     ref = Ref.parse(spec)
     stand_in = registry.models.get(ref.name).stand_in
-    if stand_in is None or ref.params or task.truth or len(task.class_names) != 2:
+    shipped = len(task.class_names) == 2
+    if stand_in is None or ref.params or task.truth or not (shipped or task.train):
         return spec, ""
     built = registry.models.build(ref)
     if not isinstance(built, Pretrained):
@@ -56,4 +57,4 @@ def resolve_model(spec: str, task: TaskData, options: ModelOptions) -> tuple[str
     if built.cached(task, options) or (not problem and (options.allow_training or checkpoint.classifies())):
         return spec, ""
     reason = f"{checkpoint.source}: {problem}" if problem else "it is not trained yet and training is not allowed"
-    return stand_in, f"{reason}; {stand_in} was trained on IMDB reviews"
+    return stand_in, f"{reason}; {stand_in} was trained on {'IMDB reviews' if shipped else task.task}"

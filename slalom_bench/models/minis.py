@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench import registry
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.tokens import HFTokens
 from slalom_bench.core.types import Example, TaskData
@@ -124,8 +125,7 @@ class Mini(Checkpointed):
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
         """The shipped classifier, or the one trained on the task."""
-        self._check(task)
-        if self.weights == "trained":
+        if self._learns(task):
             return super().load(task, options)
         from slalom_bench.backends.hf_files import load_backend
 
@@ -133,22 +133,28 @@ class Mini(Checkpointed):
 
     def outline(self, task: TaskData, options: ModelOptions) -> Outline:
         """Of the shipped checkpoint, or of the training."""
-        self._check(task)
-        return super().outline(task, options) if self.weights == "trained" else self.outline_of(self.directory, options)
+        return super().outline(task, options) if self._learns(task) else self.outline_of(self.directory, options)
 
     def trained_with(self, task: TaskData, options: ModelOptions) -> str:
         """From the card of the shipped weights, or the record of the user's training."""
-        return super().trained_with(task, options) if self.weights == "trained" else recorded_training(self.directory)
+        return super().trained_with(task, options) if self._learns(task) else recorded_training(self.directory)
 
-    def _check(self, task: TaskData) -> None:
-        """Whether the weights suit the task."""
+    def params(self) -> dict[str, Any]:
+        """Those of a training: `weights` only says whether there is one."""
+        return {name: value for name, value in super().params().items() if name != "weights"}
+
+    def _learns(self, task: TaskData) -> bool:
+        """Whether it is trained on the task: where that is asked for, and where the task has more than two classes."""
         if task.truth:
             raise Unsupported(f"model {self.name} reads reviews, not the words of {task.task}; use {self.architecture}")
         if self.weights == "trained":
-            return
-        self._check_shipped()
-        if len(task.class_names) != 2:
-            raise Unsupported(f"model {self.name} knows two classes, and {task.task} has {len(task.class_names)}")
+            return True
+        if len(task.class_names) != 2 and not task.train:
+            classes = len(task.class_names)
+            raise Unsupported(f"model {self.name} knows two classes; {task.task} has {classes}, and no training texts")
+        if len(task.class_names) == 2:
+            self._check_shipped()
+        return len(task.class_names) != 2
 
     def _check_shipped(self) -> None:
         if self.weights != "shipped":
@@ -159,7 +165,8 @@ class Mini(Checkpointed):
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         """Whether the weights are here, and what having them would take."""
-        if self.weights == "trained":
+        entry = registry.tasks.find(task_name or "")
+        if self.weights == "trained" or (entry is not None and len(entry.class_names) > 2):
             return super().availability(task_name, options)
         if not (self.directory / "model.safetensors").is_file():
             return Availability("unavailable", "its weights are missing here; install the package again")

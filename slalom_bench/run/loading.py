@@ -58,8 +58,11 @@ class LoadedTask:
 
     def gives(self, samples: int) -> frozenset[str]:
         """What metrics may need and this task has."""
+        chosen = self.data.evaluation[:samples]
         has = {
-            "marks": any(example.word_marks is not None for example in self.data.evaluation[:samples]),
+            "marks": any(example.word_marks is not None for example in chosen),
+            "annotators": any(example.word_shares is not None for example in chosen),
+            "pairs": any(example.counterpart is not None for example in chosen),
             "train": bool(self.data.train),
             "truth": bool(self.data.truth),
         }

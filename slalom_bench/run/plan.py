@@ -17,7 +17,13 @@ from slalom_bench.interfaces import Explainer
 from slalom_bench.run.identity import MetricLabel, Record
 from slalom_bench.run.suite import Suite
 
-GIVEN = {"marks": "human marks", "train": "training texts", "truth": "a known truth"}
+GIVEN = {
+    "marks": "human marks",
+    "annotators": "marks of several annotators",
+    "pairs": "pairs of a text and its edit",
+    "train": "training texts",
+    "truth": "a known truth",
+}
 """What a task may give to the metrics that need it, in words."""
 
 
@@ -100,7 +106,7 @@ class Planned:
     model: str
     samples: int
     gives: frozenset[str]
-    """Out of marks, train, truth."""
+    """Out of `GIVEN`."""
     capabilities: frozenset[str] | None = None
     """None where only the loaded model can tell."""
     lengths: tuple[int, ...] = ()

@@ -218,7 +218,18 @@ class Runner:
                     continue
                 with contextlib.suppress(InvalidInput):
                     rows.append(work.sample_row(example))
+            self._say_cut(work.cell, [rows.rows[example.id] for example in examples if example.id in rows.rows])
         kept.update(example.id for example in examples)
+
+    def _say_cut(self, cell: Cell, rows: Sequence[dict[str, Any]]) -> None:
+        """How many human marks fell away because the texts were cut."""
+        if gone := sum(row.get("marks_cut", 0) for row in rows):
+            marked = gone + sum(sum(row["marks"]) for row in rows if row["marks"])
+            cut = sum(row["truncated"] > 0 for row in rows)
+            self.reporter.say(
+                f"{cell.task} · {cell.model}: {cut} of {len(rows)} texts were cut, and with them {gone} of {marked} "
+                "marked tokens fell away"
+            )
 
     # ---- the record of this call ----
 

@@ -51,7 +51,7 @@ class CellWork:
             label: registry.metrics.build(text) for text, label in cell.labels.items()
         }
         again = None if cell.explanations is not None else self._explain_again
-        self.context = Context(subject.task.data, cell.protocol, cell.seed, subject.task.memo, again)
+        self.context = Context(subject.task.data, cell.protocol, cell.seed, subject.task.memo, again, cell.max_tokens)
 
     def explain(self, example: Example) -> tuple[Row, Row]:
         """The row of one example's explanation or error, and the row of its cost."""
@@ -99,6 +99,7 @@ class CellWork:
             "tokens": self.subject.classifier.tokens.words(sample.ids),
             "offsets": None if sample.offsets is None else sample.offsets.tolist(),
             "marks": None if sample.marks is None else sample.marks.tolist(),
+            "marks_cut": sample.marks_cut,
         }
 
     def _explain_again(self, classifier: Classifier, sample: Sample) -> Explanation:

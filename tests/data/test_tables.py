@@ -46,7 +46,7 @@ def test_three_formats_give_the_same_rows(tmp_path: Path) -> None:
         ("a.csv", "review,stars\ngood,1\n", r"no column 'text', 'label'; it has: review, stars"),
         ("a.csv", "text,label\n", "no rows"),
         ("a.csv", "", "no rows"),
-        ("a.csv", "text,label\ngood,1\nbad, really,0\n", "row 2 has 3 fields, the header 2"),
+        ("a.csv", "text,label\ngood,1\nbad, really,0\n", "row 2 has 3 fields, not 2"),
         ("a.csv", "text,label,text\na,1,b\n", "more than one column 'text'"),
         ("a.csv", b"text,label\ngood,1\ncaf\xe9,0\n", r"not UTF-8: byte 0xe9 at offset 21, line 3; .*iconv"),
         ("a.jsonl", b'{"text": "caf\xe9"}', "byte 0xe9"),
