@@ -54,7 +54,7 @@ def test_three_formats_give_the_same_rows(tmp_path: Path) -> None:
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', "line 2 is not JSON"),
         ("a.jsonl", "[1]\n", "line 1 is a JSON list"),
         ("a.parquet", "PAR1 not really", "not a readable parquet file"),
-        ("a.xlsx", "x", r"must be one of \.parquet, \.csv, \.jsonl"),
+        ("a.xlsx", "x", r"must be one of \.parquet, \.csv, \.tsv, \.jsonl"),
     ],
 )
 def test_bad_files_are_named_with_the_place(tmp_path: Path, name: str, content: str | bytes, says: str) -> None:
