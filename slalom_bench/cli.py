@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from typing import Annotated
@@ -61,7 +62,9 @@ COMMANDS = (
     simulate_command,
 )
 for function in COMMANDS:
-    app.command(function.__name__.removesuffix("_command").replace("_", "-"))(function)
+    name = function.__name__.removesuffix("_command").replace("_", "-")
+    # a bracket in a help text is a bracket, not markup
+    app.command(name, help=(inspect.getdoc(function) or "").replace("[", r"\["))(function)
 
 
 def _version(wanted: bool) -> None:

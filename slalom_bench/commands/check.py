@@ -63,6 +63,7 @@ def resolve(name: str) -> list[Any]:
     if not name.endswith(".py"):
         return [name]
     import importlib.util
+    import traceback
 
     from slalom_bench import registry
     from slalom_bench.errors import InvalidInput
@@ -76,7 +77,13 @@ def resolve(name: str) -> list[Any]:
     if spec is None or spec.loader is None:
         raise InvalidInput(f"{name} is no Python file")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line = error.lineno if isinstance(error, SyntaxError) else frames[-1].lineno if frames else None
+        where = name if line is None else f"{name}, line {line}"
+        raise InvalidInput(f"{where}: {type(error).__name__}: {error}") from error
     found = [e.factory for e in registry.explainers.entries() if e.origin.startswith(f"{module_name}:")]
     if not found:
         raise InvalidInput(f"{name} registers no explainer: decorate its class with @explainer(...)")

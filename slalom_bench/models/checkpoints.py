@@ -6,11 +6,15 @@ import functools
 import hashlib
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from slalom_bench.data.sources import probe
 from slalom_bench.errors import InvalidInput
+
+HUB_ID = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")
+"""What the hub may call a model."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,11 @@ class Checkpoint:
 
     def problem(self) -> str:
         """Empty if it can be loaded, else why not; a hub that cannot be reached is noticed in seconds."""
-        return "" if self.local or self.in_cache() else _hub_problem(self.source)
+        if self.local:
+            return ""
+        if not HUB_ID.fullmatch(self.source):
+            return f"there is no directory {self.source}, and it is no hub id (OWNER/NAME)"
+        return "" if self.in_cache() else _hub_problem(self.source)
 
     def in_cache(self) -> bool:
         """Whether the hub's cache has its configuration and weights."""

@@ -57,3 +57,39 @@ def test_unknown_names_are_one_line_and_exit_code_2():
     assert done.returncode == 2
     assert "did you mean smoke?" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_brackets_in_help_texts_are_not_read_as_markup():
+    assert '"scores": [one number per content token]' in " ".join(call("score", "--help").stdout.split())
+
+
+def test_list_is_a_line_each_and_a_name_gives_its_card():
+    from slalom_bench import registry
+
+    lines = call("list", "explainers").stdout.splitlines()
+    assert lines[0] == f"explainers ({len(registry.explainers.names())})"
+    assert [line.split()[0] for line in lines[1:] if line] == registry.explainers.names()
+    card = call("list", "slalom-fidel").stdout
+    assert "explainer slalom-fidel" in card
+    assert "tie: str = 'token'" in card
+    found = json.loads(call("list", "slalom-fidel", "--json").stdout)["explainers"][0]
+    assert {"name": "tie", "type": "str", "default": "token"} in found["parameters"]
+    wrong = call("list", "slalom-fidl")
+    assert (wrong.returncode, "did you mean slalom-fidel" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("body", ["def (", "raise ValueError('no')", "import sys; sys.exit(0)"])
+def test_check_names_file_and_line_of_what_does_not_load(tmp_path, body):
+    file = tmp_path / "mine.py"
+    file.write_text(f"x = 1\n{body}\n", encoding="utf-8")
+    done = call("check", str(file))
+    assert done.returncode == 2
+    assert f"{file}, line 2" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_directory_that_is_not_there_is_said():
+    done = call("explain", "good", "--model", "hf:./nope")
+    assert done.returncode == 2
+    assert "no such directory" in done.stderr
+    assert "Traceback" not in done.stderr
