@@ -27,6 +27,8 @@ from slalom_bench.errors import InvalidInput, RunStopped
 KEY_VARIABLE = "OPENAI_API_KEY"
 LONGEST_WAIT = 60.0
 MAX_REQUESTS = 10_000
+LARGEST_REPLY = 10_000_000
+"""Bytes; a reply lists a few tokens."""
 PASSING = (408, 409, 425, 429)
 """Answers worth another attempt, beside every 5xx."""
 
@@ -87,6 +89,8 @@ def parse_reply(body: bytes) -> Top:
     """The listed first tokens; broken JSON may be a cut transfer and is worth another attempt."""
     try:
         reply = json.loads(body)
+    except RecursionError:
+        raise EndpointError("a reply that is nested too deeply to be one") from None
     except ValueError:
         raise _Passing(f"a reply that is not JSON: {body[:80]!r}") from None
     try:
@@ -196,7 +200,10 @@ class Endpoint:
         request = urllib.request.Request(self.url, json.dumps(payload).encode(), headers, method="POST")
         try:
             with self._opener.open(request, timeout=self.limits.timeout) as response:
-                return bytes(response.read())
+                body = bytes(response.read(LARGEST_REPLY + 1))
+                if len(body) > LARGEST_REPLY:
+                    raise EndpointError(f"{self.url}: a reply of more than {LARGEST_REPLY:,} bytes")
+                return body.replace(key.encode(), b"***") if key else body
         except urllib.error.HTTPError as error:
             detail = error.read(300).decode("utf-8", "replace")
             said = f"HTTP {error.code}: {detail.replace(key, '***') if key else detail}"

@@ -135,7 +135,9 @@ def _collected(calls: Sequence[Mapping[str, Any]], samples: Sequence[str], cells
     metrics = _metrics(calls, {label for cell in cells for label in cell.scores})
     submission = Submission(
         suite=calls[-1]["suite"]["name"],
-        task=identity.task,
+        task=identity.task.model_copy(
+            update={"params": {key: _without_folder(value) for key, value in identity.task.params.items()}}
+        ),
         model=_public(identity.model),
         protocol=identity.protocol,
         removal=identity.removal,

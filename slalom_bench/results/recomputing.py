@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import pstdev
+from statistics import median
 from tempfile import TemporaryDirectory
 
 from slalom_bench.errors import InvalidInput
@@ -22,7 +22,8 @@ from slalom_bench.run.suite import Suite, make_suite
 SMALLEST = 1e-9
 """A difference below this is none."""
 TOLERANCE = 0.01
-"""How far a recomputed score may be off, as a share of its size or of the spread over samples, whichever is larger.
+"""How far a recomputed score may be off, as a share of its size or of the median size of those recomputed:
+nothing that was submitted widens it.
 
 On one machine nothing differs; another number of threads changes last bits, which a fit or a ranking can enlarge."""
 
@@ -149,12 +150,11 @@ def _beside(submission: Submission, again: Submission, tolerance: float) -> list
     made = []
     for row in (row for row in submission.rows if _key(row) in computed):
         for label, result in computed[_key(row)].results.items():
-            known = [value for value in row.results[label].values if value is not None]
-            spread = pstdev(known) if known else 0.0
+            usual = median([abs(value) for value in result.values if value is not None] or [0.0])
             for sample, new, old in zip(again.samples, result.values, row.results[label].values, strict=False):
                 within = old is new is None
                 if old is not None and new is not None:
-                    within = abs(old - new) <= max(SMALLEST, tolerance * max(abs(old), spread))
+                    within = abs(old - new) <= max(SMALLEST, tolerance * max(abs(new), usual))
                 made.append(Recomputed(row.title, label, sample, old, new, within))
     return made
 

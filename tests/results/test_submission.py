@@ -244,6 +244,31 @@ def test_recomputing_gives_the_same_values_and_finds_a_forged_one(lab, full):
     assert wrong.size == pytest.approx(0.05, rel=1e-3)
 
 
+def test_one_outlier_does_not_hide_forged_values(lab, full):
+    def forge(data):
+        values = _first(data)["values"]
+        values[:] = [value + 0.05 if value is not None else None for value in values]
+        values[-2] = 1e6
+
+    forged = read_submission(changed(full, forge))
+    wrong = [value for value in recompute(forged, 3, lab.loader(lab.subject())) if not value.within]
+    assert {value.sample for value in wrong} == {"s0", "s1", "s2"}
+
+
+def test_a_folder_of_the_submitter_is_not_in_the_parameters_of_the_task(lab, tmp_path):
+    from dataclasses import replace
+
+    from slalom_bench.results.collect import _collected
+
+    read = read_run(lab.run(tmp_path / "run", explainers=("zero",), budgets=(5,)))
+    (cell,) = read.cells
+    task = cell.identity.task.model_copy(update={"params": {"train_file": "/home/me/secret/train.csv"}})
+    cell = replace(cell, identity=cell.identity.model_copy(update={"task": task}))
+    submission = _collected(read.calls, cell.samples, [cell]).submission
+    assert submission.task.params == {"train_file": "train.csv"}
+    assert "/home" not in to_text(submission) + submission.file_name
+
+
 def test_recomputing_refuses_other_weights(lab, full):
     with pytest.raises(InvalidInput, match="the weights of the model"):
         recompute(read_submission(full), 1, lab.loader(lab.subject(shift=0.5)))
