@@ -1,4 +1,4 @@
-"""SmoothGrad: gradients averaged over noisy copies of the text's word embeddings, and its squared and variance forms."""
+"""SmoothGrad: gradients averaged over noisy copies of the word embeddings, and its squared and variance forms."""
 
 from __future__ import annotations
 
