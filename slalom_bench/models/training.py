@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slalom_bench.core.options import Say, silent
+from slalom_bench.core.sequences import Places, Ragged
 from slalom_bench.core.tokens import Tokens, encode_all
 from slalom_bench.core.types import Example, Ints
 from slalom_bench.data.splits import text_hash
@@ -55,6 +56,11 @@ class Recipe:
     long_tokens: int = 510
     short_epochs: int = 0
     """How many first epochs read texts of half the length: cheap, and enough to learn the words."""
+    position_jitter: float = 0.0
+    """Share of the training texts whose tokens stand at random positions, in order: a place by itself says nothing."""
+    position_rate: float = 1.0
+    """Learning rate of the table of positions, as a share of the others': each row learns from few texts, so that what
+    it learns at the full rate is noise, other than its neighbours'."""
     prefix_loss: float = 0.0
     """Weight of the loss at every earlier position of a last-token classifier: each prefix predicts the label."""
 
@@ -124,7 +130,20 @@ def perturbed(sequence: Ints, recipe: Recipe, epoch: int, rng: np.random.Generat
     return view[keep] if keep.any() else view[:1]
 
 
-def batches(data: Labelled, recipe: Recipe, epoch: int, rng: np.random.Generator) -> Iterator[tuple[list[Ints], Ints]]:
+def placed(views: Sequence[Ints], recipe: Recipe, rng: np.random.Generator) -> Ragged:
+    """Training views, a share of them (`position_jitter`) at a sorted random choice of a random number of positions."""
+    laid = Ragged.of(views)
+    if not recipe.position_jitter:
+        return laid
+    spans, places = laid.lengths.copy(), []
+    for i, length in enumerate(laid.lengths):
+        if rng.random() < recipe.position_jitter:
+            spans[i] = rng.integers(length, max(length, recipe.long_tokens) + 1)
+        places.append(np.sort(rng.choice(spans[i], length, replace=False)))
+    return Ragged(laid.ids, laid.lengths, Places(np.concatenate(places), spans))
+
+
+def batches(data: Labelled, recipe: Recipe, epoch: int, rng: np.random.Generator) -> Iterator[tuple[Ragged, Ints]]:
     """One shuffled epoch in batches of similar length (sorted within chunks of 50 batches)."""
     views = [perturbed(sequence, recipe, epoch, rng) for sequence in data.sequences]
     order = rng.permutation(len(data))
@@ -136,30 +155,30 @@ def batches(data: Labelled, recipe: Recipe, epoch: int, rng: np.random.Generator
         part = part[np.argsort(lengths[part], kind="stable")]
         rows += [part[i : i + recipe.batch_size] for i in range(0, len(part), recipe.batch_size)]
     for i in rng.permutation(len(rows)):
-        yield [views[j] for j in rows[i]], data.labels[rows[i]]
+        yield placed([views[j] for j in rows[i]], recipe, rng), data.labels[rows[i]]
 
 
 # ---- the loop ----
 
 
-def batch_loss(backend: TorchBackend, sequences: Sequence[Ints], labels: Ints, prefix_loss: float) -> torch.Tensor:
+def batch_loss(backend: TorchBackend, sequences: Ragged, labels: Ints, prefix_loss: float) -> torch.Tensor:
     """Cross-entropy of a batch, plus that of every prefix for last-token classifiers if asked for."""
     import torch
     from torch.nn.functional import cross_entropy
 
     from slalom_bench.backends.torch_backend import pad_batch, two_columns
 
-    padded, mask = pad_batch(
-        [with_special_tokens(backend.tokens, sequence) for sequence in sequences], backend.tokens.pad_id
-    )
+    laid = sequences.pick(slice(None), backend.tokens.prefix, backend.tokens.suffix)
+    padded, mask = pad_batch(laid, backend.tokens.pad_id)
     device = next(backend.module.parameters()).device
     ids, attended = torch.from_numpy(padded).to(device), torch.from_numpy(mask).to(device)
+    more = {name: torch.from_numpy(array).to(device) for name, array in backend.more_inputs(laid).items()}
     target = torch.from_numpy(labels).to(device)
     if not prefix_loss:
-        logits = backend.forward(backend.module, None if mask.all() else attended, input_ids=ids)
+        logits = backend.forward(backend.module, None if mask.all() and not more else attended, input_ids=ids, **more)
         return cross_entropy(two_columns(logits), target)
     module: Any = backend.module
-    hidden = module.base_model(input_ids=ids, attention_mask=attended, use_cache=False)[0]
+    hidden = module.base_model(input_ids=ids, attention_mask=attended, use_cache=False, **more)[0]
     last = attended.sum(dim=1) - 1
     loss = cross_entropy(two_columns(module.score(hidden[torch.arange(len(ids), device=device), last])), target)
     every = cross_entropy(
@@ -193,16 +212,20 @@ def rate(step: int, steps: int, recipe: Recipe) -> float:
     return recipe.learning_rate * share
 
 
-def _adamw(module: torch.nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW, with weight decay for matrices only."""
+def _adamw(backend: TorchBackend, recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW, with weight decay for matrices only; a group's `share` is that of the learning rate."""
     import torch
 
-    decayed = [p for p in module.parameters() if p.requires_grad and p.dim() > 1]
-    plain = [p for p in module.parameters() if p.requires_grad and p.dim() <= 1]
-    return torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": plain, "weight_decay": 0.0}],
-        lr=recipe.learning_rate,
-    )
+    trained = [p for p in backend.module.parameters() if p.requires_grad]
+    table = backend.position_table()
+    groups: list[dict[str, Any]] = [
+        {"params": [p for p in trained if p.dim() > 1 and p is not table], "weight_decay": recipe.weight_decay},
+        {"params": [p for p in trained if p.dim() <= 1], "weight_decay": 0.0},
+    ]
+    groups = [{**group, "share": 1.0} for group in groups]
+    if table is not None:
+        groups.append({"params": [table], "weight_decay": recipe.weight_decay, "share": recipe.position_rate})
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate)
 
 
 def fit(
@@ -233,7 +256,7 @@ def fit(
     from slalom_bench.models.training_state import read_weights, restore, save
 
     module = backend.module
-    optimizer = _adamw(module, recipe)
+    optimizer = _adamw(backend, recipe)
     report = restore(module, optimizer, state)
     if report.history:
         say(f"continuing after epoch {len(report.history)} of {recipe.epochs}")
@@ -300,7 +323,7 @@ def _epoch(
         torch.manual_seed(int(rng.integers(2**31)))
         for i, (sequences, labels) in enumerate(batches(data, recipe, epoch, rng)):
             for group in optimizer.param_groups:
-                group["lr"] = rate(epoch * per_epoch + i, steps, recipe)
+                group["lr"] = group["share"] * rate(epoch * per_epoch + i, steps, recipe)
             loss = batch_loss(backend, sequences, labels, recipe.prefix_loss)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()

@@ -11,11 +11,15 @@ from typing import Any
 def describe_training(recipe: Mapping[str, Any]) -> str:
     """What a recipe, as it was recorded, did to the texts: deletions that were trained on are no news to the model.
 
-    >>> describe_training({"token_drop": 0.3}), describe_training({"token_drop": 0.0})
-    ('30 % of tokens dropped', 'no tokens dropped')
+    >>> describe_training({"token_drop": 0.3, "position_jitter": 0.5})
+    '30 % of tokens dropped, 50 % of texts at random positions'
+    >>> describe_training({"token_drop": 0.0})
+    'no tokens dropped'
     """
     share = float(recipe["token_drop"])
-    return f"{100 * share:.3g} % of tokens dropped" if share else "no tokens dropped"
+    said = f"{100 * share:.3g} % of tokens dropped" if share else "no tokens dropped"
+    jitter = float(recipe.get("position_jitter", 0.0))
+    return f"{said}, {100 * jitter:.3g} % of texts at random positions" if jitter else said
 
 
 def recorded_training(directory: Path) -> str:

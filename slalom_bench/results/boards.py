@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
+from slalom_bench.entries import Tier
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.quality import MetricQuality, metric_agreement, metric_quality
 from slalom_bench.results.ranking import Ranked, Ranking, rank
@@ -125,9 +127,9 @@ class Board:
         return f"{identity.task.name} · {identity.model.name} · budget {identity.budget:,}"
 
     @property
-    def embedded(self) -> bool:
-        """Whether the model ships with the package: such boards stand apart from those of full models."""
-        return self.identity.model.tier == "embedded"
+    def tier(self) -> Tier:
+        """The model's: boards of one tier stand together, apart from the others."""
+        return self.identity.model.tier
 
     @property
     def too_few(self) -> bool:
@@ -168,9 +170,16 @@ def boards(submissions: Sequence[Submission]) -> list[Board]:
             found.setdefault(key, []).append(_Member(submission, row))
     made = [_board(key, members) for key, members in found.items()]
 
-    def place(board: Board) -> tuple[str, bool, str, str, int, str]:
+    def place(board: Board) -> tuple[str, int, str, str, int, str]:
         said = board.identity
-        return (said.task.name, board.embedded, said.protocol, said.model.name, said.budget, board.key)
+        return (
+            said.task.name,
+            get_args(Tier).index(board.tier),
+            said.protocol,
+            said.model.name,
+            said.budget,
+            board.key,
+        )
 
     return sorted(made, key=place)
 

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.references import Ref
 from slalom_bench.core.safe_text import disguised, file_name, strange
+from slalom_bench.entries import Tier
 from slalom_bench.errors import InvalidInput
 
 MOST = 2**63
@@ -64,8 +65,8 @@ class ModelIdentity(Record):
     name: Name
     identity: Name
     dtype: Name
-    tier: Literal["embedded", "full"] = "full"
-    """Models that ship with the package have tables of their own; describes, does not identify."""
+    tier: Tier = "full"
+    """Models of different tiers have tables of their own; describes, does not identify."""
     training: Text = ""
     """What it was trained with, in words, as far as that bears on explanations; empty where it is not known. Describes,
     does not identify."""

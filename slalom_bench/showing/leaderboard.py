@@ -60,10 +60,10 @@ def task_file(task: str) -> str:
 
 
 def task_page(task: str, made: Sequence[Board]) -> str:
-    """The Markdown page of one task: full models first, those that ship with the package apart."""
+    """The Markdown page of one task: each tier of models apart, full ones first."""
     parts = [MARK, f"# {safe_text.markdown(task)}", markdown.READING]
-    for embedded, title, note in GROUPS:
-        members = [board for board in made if board.embedded == embedded]
+    for tier, title, note in GROUPS:
+        members = [board for board in made if board.tier == tier]
         if members:
             parts += [f"## {title}", note, *(markdown.section(board, 3) for board in members)]
     return "\n\n".join(parts) + "\n"

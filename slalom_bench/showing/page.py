@@ -13,14 +13,21 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from slalom_bench.core.safe_text import html
+from slalom_bench.entries import Tier
 from slalom_bench.results.boards import Board
 from slalom_bench.showing.views import board_view, budget_plots, column
 
 TEMPLATES = Path(__file__).parent / "templates"
-GROUPS = (
-    (False, "Full models", "Models of the size that the task calls for."),
+GROUPS: tuple[tuple[Tier, str, str], ...] = (
+    ("full", "Full models", "Models of the size that the task calls for."),
     (
-        True,
+        "small-pretrained",
+        "Small pretrained models",
+        "MiniLM, 6 layers, 384 wide, trained on as a sentence encoder, or its first layers, fine-tuned on the task: "
+        "pretrained, without a hub and on a CPU.",
+    ),
+    (
+        "embedded",
         "Embedded default",
         "The small models that ship with the package: a demonstration that runs anywhere, "
         "never mixed with full models.",
@@ -58,8 +65,8 @@ def index(boards: Sequence[Board]) -> str:
     """The leaderboard page."""
     budgets = budget_plots(boards)
     groups = []
-    for embedded, title, note in GROUPS:
-        views = [board_view(b, budgets.get(b.key, ())) for b in boards if b.embedded == embedded]
+    for tier, title, note in GROUPS:
+        views = [board_view(b, budgets.get(b.key, ())) for b in boards if b.tier == tier]
         if views:
             groups.append({"title": title, "note": note, "boards": views})
     metrics = {(info.name, info.version): column(label, info) for b in boards for label, info in b.metrics.items()}

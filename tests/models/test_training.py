@@ -11,6 +11,7 @@ import pytest
 
 from slalom_bench.backends.random_models import random_backend
 from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.errors import InvalidInput
 from slalom_bench.models.base import trainings
@@ -24,6 +25,7 @@ from slalom_bench.models.training import (
     fit,
     labelled,
     perturbed,
+    placed,
     rate,
     silent,
     split_validation,
@@ -155,8 +157,62 @@ def test_prefix_loss_is_the_loss_of_every_prefix_weighted_by_its_length() -> Non
     prefixes = [losses([t[: i + 1] for i in range(len(t))], y) for t, y in zip(texts, labels, strict=True)]
     last = np.mean([row[-1] for row in prefixes])
     every = sum((row * np.arange(1, len(row) + 1)).sum() for row in prefixes) / (1 + 2 + 3 + 1 + 2)
-    assert batch_loss(backend, texts, labels, 0.0).item() == pytest.approx(last, abs=1e-5)
-    assert batch_loss(backend, texts, labels, 0.7).item() == pytest.approx(last + 0.7 * every, abs=1e-5)
+    laid = Ragged.of(texts)
+    assert batch_loss(backend, laid, labels, 0.0).item() == pytest.approx(last, abs=1e-5)
+    assert batch_loss(backend, laid, labels, 0.7).item() == pytest.approx(last + 0.7 * every, abs=1e-5)
+
+
+def test_jittered_texts_keep_their_tokens_in_order_at_random_positions() -> None:
+    rng = np.random.default_rng(0)
+    recipe = Recipe(position_jitter=0.5, long_tokens=12)
+    assert placed([np.arange(3)], Recipe(), rng).places is None
+    first, spans, moved = set(), set(), 0
+    for _ in range(1000):
+        laid = placed([np.arange(3), np.arange(12), np.arange(20)], recipe, rng)
+        assert [row.tolist() for row in laid] == [list(range(3)), list(range(12)), list(range(20))]
+        assert laid.places is not None
+        places = laid.places.of_ids
+        assert places[3:15].tolist() == list(range(12))  # no room to move in
+        assert places[15:].tolist() == list(range(20))
+        assert 0 <= places[0] < places[1] < places[2] < laid.places.spans[0] <= 12
+        first.add(int(places[0]))
+        spans.add(int(laid.places.spans[0]))
+        moved += laid.places.spans[0] > 3
+    assert first >= set(range(6))
+    assert spans == set(range(3, 13))
+    assert moved / 1000 == pytest.approx(0.5 * 9 / 10, abs=0.05)
+
+
+@pytest.mark.parametrize("architecture", ["bert", "distilbert", "gpt2"])
+def test_the_loss_of_jittered_texts_is_read_at_their_positions(architecture: str) -> None:
+    """As the handle answers for tokens that keep their positions when others go, special tokens included."""
+    from scipy.special import logsumexp
+
+    backend = random_backend(architecture)
+    laid = placed(
+        [np.array([5, 9, 11]), np.array([7, 8])], Recipe(position_jitter=1.0, long_tokens=9), np.random.default_rng(4)
+    )
+    labels = np.array([1, 0])
+    whole = laid.pick(slice(None), backend.tokens.prefix, backend.tokens.suffix)
+    logits = backend.logits(whole).astype(np.float64)
+    expected = (logsumexp(logits, axis=1) - logits[[0, 1], labels]).mean()
+    plain = backend.logits(Ragged(whole.ids, whole.lengths)).astype(np.float64)
+    assert abs((logsumexp(plain, axis=1) - plain[[0, 1], labels]).mean() - expected) > 1e-3
+    assert batch_loss(backend, laid, labels, 0.0).item() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_table_of_positions_learns_at_its_own_rate(tmp_path: Path) -> None:
+    def moved(position_rate: float) -> float:
+        backend = random_backend("bert")
+        table = backend.position_table()
+        assert table is not None
+        before = table.detach().clone()
+        recipe = replace(RECIPE, epochs=1, position_rate=position_rate, weight_decay=0.0)
+        fit(backend, lambda epoch: separable(20, 0), separable(10, 1), recipe, tmp_path / str(position_rate), silent)
+        return (table.detach() - before).abs().max().item()
+
+    assert moved(0.0) == 0.0
+    assert 0.0 < moved(0.1) < 0.2 * moved(1.0)
 
 
 def test_equal_texts_fall_on_one_side_of_the_validation_split() -> None:

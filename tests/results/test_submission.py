@@ -201,7 +201,9 @@ MALFORMED = {
     "schema_version is None": lambda text: "[]",
     "Extra inputs": lambda text: text.replace('"suite":', '"html": "<b>", "suite":', 1),
     "control characters": lambda text: text.replace('"suite": "test"', '"suite": "a\\u202eb"'),
-    "Input should be 'embedded' or 'full'": lambda text: text.replace('"tier": "full"', '"tier": "best"'),
+    "Input should be 'full', 'small-pretrained' or 'embedded'": lambda text: text.replace(
+        '"tier": "full"', '"tier": "best"'
+    ),
     "removal: Input should be a valid dictionary": lambda text: text.replace('"removal": {', '"removal": 1, "x": {'),
     "finite number": lambda text: text.replace('"low": ', '"low": 1e999, "mean2": ', 1),
     "nested too deeply": lambda text: "[" * 200_000,

@@ -155,7 +155,7 @@ def test_two_files_may_not_disagree_on_a_metric(submissions):
         )
 
 
-def test_embedded_models_have_their_own_part(submissions):
+def test_tiers_have_their_own_parts(submissions):
     text = generate(submissions)["synthetic-slalom.md"]
     full, embedded = text.index("## Full models"), text.index("## Embedded default")
     assert full < text.index("slalom-transformer · budget 30") < embedded < text.index("mini-bert · budget 30")
@@ -163,6 +163,11 @@ def test_embedded_models_have_their_own_part(submissions):
     # the tier decides, not the name
     mini = next(s for s in submissions if s.model.tier == "embedded")
     assert "Embedded default" not in generate([altered(mini, model__tier="full")])["synthetic-slalom.md"]
+    three = [*submissions, altered(mini, model__tier="small-pretrained", model__name="x", model__identity="y")]
+    pages = generate(three)
+    for page in (pages["synthetic-slalom.md"], pages["index.html"]):
+        first, *rest = (page.index(title) for title in ("Full models", "Small pretrained models", "Embedded default"))
+        assert [first, *rest] == sorted([first, *rest])
 
 
 def test_every_row_has_arrows_ranks_intervals_costs_and_a_command(submissions):

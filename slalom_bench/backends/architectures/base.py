@@ -176,6 +176,8 @@ class Architecture:
     prefix: tuple[str, ...] = ()
     suffix: tuple[str, ...] = ()
     """The special-token template of a model over a list of words."""
+    position_table: str = ""
+    """The module of the base model that holds the embeddings of absolute positions, if there is one."""
     random_scale: float = 8.0
     """What enlarges the random weights of test models, so that tokens matter."""
 

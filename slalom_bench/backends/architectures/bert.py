@@ -54,6 +54,7 @@ class Bert(Architecture):
     parts = BertParts
     maps = LayerMaps("encoder.layer", "embeddings.LayerNorm", queries_and_keys=("query", "key"), values=("value",))
     prefix, suffix = ("[CLS]",), ("[SEP]",)
+    position_table = "embeddings.position_embeddings"
 
     def first_position(self, config: Any) -> int:
         """The first row of the table of positions."""

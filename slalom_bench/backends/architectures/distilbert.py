@@ -58,6 +58,7 @@ class DistilBert(Architecture):
         "transformer.layer", "embeddings.LayerNorm", queries_and_keys=("q_lin", "k_lin"), values=("v_lin",)
     )
     prefix, suffix = ("[CLS]",), ("[SEP]",)
+    position_table = "embeddings.position_embeddings"
 
     def first_position(self, config: Any) -> int:
         """The first row of the table of positions."""

@@ -64,6 +64,7 @@ class Gpt2(Architecture):
     classifier = "GPT2ForSequenceClassification"
     parts = Gpt2Parts
     maps = LayerMaps("h", "drop", fused=("c_attn",))
+    position_table = "wpe"
 
     def first_position(self, config: Any) -> int:
         """The first row of the table of positions."""

@@ -18,6 +18,8 @@ def _tanh_head(module: Any, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
 class RobertaPositions(Architecture):
     """An architecture whose table of positions has rows up to the padding index that no token uses."""
 
+    position_table = "embeddings.position_embeddings"
+
     def __init__(self, model_type: str) -> None:
         self.model_type = model_type
 
