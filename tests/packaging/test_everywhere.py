@@ -48,9 +48,9 @@ def test_the_readme_example_runs(started):
     (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     quick = example.replace("samples=5", 'samples=1, budget=[50], max_tokens=60, metric=["strict-fidelity"]')
     assert quick != example
-    given = "my_function, my_tokenizer = lambda texts: [float(len(text)) for text in texts], None\n"
-    shown = "print(len(result.plan.cells), explanation.class_names, handle.log_odds([handle.tokens.encode('a b')[0]]))"
-    assert run(given + quick + shown).splitlines()[-1] == "2 ('negative', 'positive') [3.]"
+    given = "my_function = lambda texts: [float(len(text)) for text in texts]\n"
+    shown = "print(len(result.plan.cells), e.class_names, len(e), callable(slalom_bench.run))"
+    assert run(given + quick + shown).splitlines()[-1] == "2 ('negative', 'positive') 2 True"
 
 
 @pytest.mark.parametrize("started", ["root", "elsewhere", "editable"], indirect=True)
