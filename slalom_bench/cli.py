@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from slalom_bench.commands.agreement import agreement_command
+from slalom_bench.commands.carry_over import carry_over_command
 from slalom_bench.commands.check import check_command
 from slalom_bench.commands.compare import compare_command
 from slalom_bench.commands.data import data_command
@@ -57,6 +58,7 @@ COMMANDS = (
     leaderboard_command,
     compare_command,
     removals_command,
+    carry_over_command,
     export_command,
     power_command,
     simulate_command,
