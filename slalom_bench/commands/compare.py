@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,10 +12,19 @@ import typer
 if TYPE_CHECKING:
     from slalom_bench.results.comparison import Comparison
 
+LEGEND = (
+    "B minus A, or as a factor B over A (log scale); p and intervals hold for all\n"
+    "explainers of a table at once. =: not separable; ≈: no difference that matters."
+)
+
 
 def compare_command(
     run_a: Annotated[Path, typer.Argument(help="The run to compare with.")],
     run_b: Annotated[Path, typer.Argument(help="The run that is compared.")],
+    budgets: Annotated[
+        tuple[int, int] | None,
+        typer.Option(help="Compare A's rows at the first budget with B's at the second; A and B may be one run."),
+    ] = None,
     fail_on_regression: Annotated[
         bool, typer.Option("--fail-on-regression", help="Exit code 1 if B is worse anywhere.")
     ] = False,
@@ -22,20 +32,23 @@ def compare_command(
 ) -> None:
     """Compare two runs: B minus A for every explainer and metric, on the samples that both define.
 
-    Differences come with a bootstrap interval and a sign-flip test, corrected over all comparisons (Holm, 5 %). Worse
-    means significantly worse, or scores that A has and B lost. What changed in code, packages, machine, data, weights
-    and versions is listed.
+    The explainers of a table and metric are compared at once, like the pairs of a board: sign flips of studentised
+    paired differences, family-wise 5 %, as ratios where the metric is compared on the log scale. Worse means
+    significantly worse by what could matter, or scores that A has and B lost. What changed in seeds, budgets, samples,
+    code, packages, machine, data, weights and versions is listed.
 
     Examples:
 
       slalom-bench compare runs/before runs/after
 
       slalom-bench compare runs/main runs/branch --fail-on-regression
+
+      slalom-bench compare runs/mine runs/mine --budgets 100 1000
     """
     from slalom_bench.results.comparison import compare_runs
     from slalom_bench.results.reading import read_run
 
-    found = compare_runs(read_run(run_a), read_run(run_b))
+    found = compare_runs(read_run(run_a), read_run(run_b), budgets)
     if as_json:
         typer.echo(
             json.dumps(
@@ -56,21 +69,25 @@ def compare_command(
 
 
 def show(found: Comparison) -> None:
-    """A table of the differences, then what else changed."""
+    """A table of the differences for each table and metric, then what else changed."""
+    from slalom_bench.core.safe_text import markdown as escape
+    from slalom_bench.showing.comparing import SIGNS, spell_effect
     from slalom_bench.showing.markdown import table
-    from slalom_bench.showing.wording import ARROWS, number
+    from slalom_bench.showing.wording import ARROWS
 
-    rows = []
-    for change in found.changes:
-        d = change.difference
-        mean = "-" if d.mean is None else number(d.mean)
-        interval = "" if d.low is None or d.high is None else f"[{number(d.low)}, {number(d.high)}]"
-        p = "-" if change.p_adjusted is None else f"{change.p_adjusted:.2g}"
-        name = f"{change.metric} {ARROWS[change.direction]}"
-        rows.append([change.row, name, str(d.n), mean, interval, p, change.verdict])
-    typer.echo(table(["row", "metric", "n", "B - A", "95 % interval", "p (Holm)", "verdict"], rows, (2, 3, 5)))
+    for (where, metric), changes in groupby(found.changes, key=lambda change: (change.key.table, change.key.metric)):
+        rows, counts = [], set()
+        for change in changes:
+            effect = "-" if change.effect is None else spell_effect(change.effect)
+            p = "-" if change.p_adjusted is None else f"{change.p_adjusted:.2g}"
+            rows.append([escape(change.key.explainer), effect, p, SIGNS.get(change.verdict, change.verdict)])
+            counts.add(change.n)
+        n = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
+        typer.echo(f"\n{escape(where)}\n{escape(metric)} {ARROWS[change.direction]}, {n} samples\n")
+        typer.echo(table(["explainer", "B against A [95 %]", "p", "verdict"], rows, (2,)))
+    typer.echo(f"\n{LEGEND}")
     if found.too_few:
-        typer.echo("Too few samples for any difference to be significant after correction.")
+        typer.echo("Too few samples for any difference to be significant.")
     for title, names in (("only in A", found.only_a), ("only in B", found.only_b)):
         for name in names:
             typer.echo(f"{title}: {name}")

@@ -31,7 +31,7 @@ have a logarithm then, and what is exact up to rounding is tied with what is exa
 
 @dataclass(frozen=True)
 class Effect:
-    """Row minus best, on the log scale row over best, with its interval, simultaneous over all pairs."""
+    """Row minus another (the best), on the log scale row over it, with its interval, simultaneous over all pairs."""
 
     n: int
     value: float
@@ -218,7 +218,7 @@ def _ranked(
                 "best" if i == best else verdict,
                 int(places[i]),
                 *sets[i],
-                None if i == best else _effect(pairs, i, best, *how),
+                None if i == best else effect_between(pairs, i, best, *how),
                 None if i == best else float(pairs.p[best, i]),
                 means[names[i]],
             )
@@ -226,9 +226,9 @@ def _ranked(
     return rows
 
 
-def _effect(pairs: Pairwise, row: int, best: int, direction: Direction, scale: Scale) -> Effect:
-    """Row minus best in the metric's own direction, on the log scale as a ratio."""
-    ends = (-pairs.upper[best, row], pairs.difference[row, best], pairs.upper[row, best])
+def effect_between(pairs: Pairwise, row: int, other: int, direction: Direction, scale: Scale) -> Effect:
+    """Row minus the other in the metric's own direction, on the log scale as a ratio."""
+    ends = (-pairs.upper[other, row], pairs.difference[row, other], pairs.upper[row, other])
     low, value, high = (float(end) for end in (ends if direction == "lower" else (-end for end in reversed(ends))))
     if not np.isfinite(low):
         return Effect(pairs.n, float(np.exp(value)) if scale == "log" else value, None, None, scale == "log")

@@ -6,12 +6,12 @@ every ordered pair of methods, against the distribution of the largest of them u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from slalom_bench.core.types import Bools, Floats
+from slalom_bench.core.types import Bools, Floats, Ints
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.statistics import EXACT, LEVEL, ROUNDING, random_signs
 
@@ -76,8 +76,15 @@ def too_few(n: int, level: float = LEVEL) -> bool:
     return n <= EXACT and 2.0 / 2**n > level
 
 
-def all_pairs(scores: Floats, *, level: float = LEVEL, seed: int = 0, flips: int = PAIR_FLIPS) -> Pairwise:
-    """Compare all columns with each other at a family-wise level.
+def all_pairs(
+    scores: Floats,
+    *,
+    among: Sequence[tuple[int, int]] | None = None,
+    level: float = LEVEL,
+    seed: int = 0,
+    flips: int = PAIR_FLIPS,
+) -> Pairwise:
+    """Compare all columns with each other, or those pairs that are asked for, at a family-wise level.
 
     The statistic of an ordered pair is the mean paired difference over its standard error. Its reference is the largest
     such statistic when the centred rows (samples) change their signs at random, a whole row at once, so that methods
@@ -89,6 +96,8 @@ def all_pairs(scores: Floats, *, level: float = LEVEL, seed: int = 0, flips: int
 
     Args:
         scores: n samples x m methods, finite, smaller is better, on the scale on which means are compared.
+        among: the pairs of columns that are the family, each in both orders; None: all of them. P-values of others
+            are 1, and the critical value says nothing of them.
         level: the chance that any pair is separated wrongly.
         seed: of the sign patterns.
         flips: how many of them, for more than EXACT samples.
@@ -114,17 +123,24 @@ def all_pairs(scores: Floats, *, level: float = LEVEL, seed: int = 0, flips: int
     error = np.sqrt(squares / (n - 1) / n)
     certain = np.where(-difference > noise, np.inf, 0.0)
     observed = np.divide(-difference, error, out=certain, where=error > 0)
-    p, critical = _against_flips(observed, centred, squares, level, seed, flips)
+    one, other = np.triu_indices(m, 1) if among is None else np.array(among, np.intp).reshape(-1, 2).T
+    family = np.concatenate([one, other]), np.concatenate([other, one])
+    p, critical = _against_flips(observed, centred, squares, family, level, seed, flips)
     return Pairwise(n, difference, error, critical, p, level)
 
 
 def _against_flips(
-    observed: Floats, centred: Floats, squares: Floats, level: float, seed: int, flips: int
+    observed: Floats,
+    centred: Floats,
+    squares: Floats,
+    family: tuple[Ints, Ints],
+    level: float,
+    seed: int,
+    flips: int,
 ) -> tuple[Floats, float]:
     """Step-down p-values of the observed statistics (m x m), and the single-step critical value."""
     n, m = centred.shape
-    upper, lower = np.triu_indices(m, 1)
-    first, second = np.concatenate([upper, lower]), np.concatenate([lower, upper])
+    first, second = family
     order = np.argsort(-observed[first, second], kind="stable")
     first, second = first[order], second[order]
     t, square = observed[first, second], squares[first, second][:, None]

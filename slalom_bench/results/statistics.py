@@ -1,4 +1,4 @@
-"""Aggregates of per-sample scores: means with intervals, paired comparisons of two, averages over seeds.
+"""Aggregates of per-sample scores: means with intervals, averages over seeds.
 
 Samples are the unit: several seeds are averaged within a sample first, and their spread is reported apart.
 Undefined scores (None) are left out and counted. Every function is seeded: the same scores, the same numbers.
@@ -20,7 +20,6 @@ Scores = Mapping[str, float | None]
 """Sample id to score; None is undefined."""
 
 RESAMPLES = 5000
-FLIPS = 9999
 EXACT = 12
 """Up to this many pairs every sign pattern is enumerated."""
 LEVEL = 0.05
@@ -42,17 +41,6 @@ class Summary:
     standard_error: float | None
     low: float | None
     high: float | None
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Mean of a - b over the n samples that both define, its interval, and a two-sided sign-flip p-value."""
-
-    n: int
-    mean: float | None
-    low: float | None
-    high: float | None
-    p: float | None
 
 
 @dataclass(frozen=True)
@@ -146,45 +134,6 @@ def random_signs(n: int, block: int, count: int, seed: int) -> Floats:
     signs = 1.0 - 2.0 * np.random.default_rng([seed, n, block]).integers(0, 2, (count, n), np.int8)
     signs.setflags(write=False)
     return signs
-
-
-def sign_flip_test(differences: Floats, seed: int = 0) -> float:
-    """Two-sided p-value of a zero mean difference: exact for few pairs, else Monte Carlo counting the data itself."""
-    n = len(differences)
-    limit = abs(differences.sum()) - ROUNDING * np.abs(differences).sum()
-    if n <= EXACT:
-        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-        return float((np.abs(signs @ differences) >= limit).mean())
-    sums = np.concatenate([random_signs(n, *block, seed) @ differences for block in blocks(n, FLIPS)])
-    return float(((np.abs(sums) >= limit).sum() + 1) / (FLIPS + 1))
-
-
-def compare(a: Scores, b: Scores, *, confidence: float = 0.95, seed: int = 0) -> Difference:
-    """a - b, paired on the samples that both define."""
-    pairs = [(x, y) for key, x in a.items() if x is not None and (y := b.get(key)) is not None]
-    differences = np.array([x - y for x, y in pairs], np.float64)
-    summary = summarise(differences.tolist(), confidence=confidence, seed=seed)
-    p = sign_flip_test(differences, seed) if len(differences) > 1 else None
-    return Difference(summary.n, summary.mean, summary.low, summary.high, p)
-
-
-def holm(pvalues: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment, in the order given."""
-    adjusted = [0.0] * len(pvalues)
-    running = 0.0
-    for step, i in enumerate(sorted(range(len(pvalues)), key=lambda i: pvalues[i])):
-        running = max(running, min(1.0, (len(pvalues) - step) * pvalues[i]))
-        adjusted[i] = running
-    return adjusted
-
-
-def inseparable(n: int, comparisons: int) -> bool:
-    """Whether so few samples cannot make any of so many comparisons significant, whatever the scores are.
-
-    >>> inseparable(5, 4), inseparable(12, 4)
-    (True, False)
-    """
-    return n <= EXACT and 2.0 / 2**n * max(1, comparisons) >= LEVEL
 
 
 def average_seeds(runs: Sequence[Scores]) -> SeedAverage:

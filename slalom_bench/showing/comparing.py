@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slalom_bench.results.boards import Board, BoardCell
+from slalom_bench.results.ranking import Effect
 from slalom_bench.run.identity import MetricLabel
 from slalom_bench.showing.wording import heading, number
 
@@ -68,11 +69,17 @@ def effect(cell: BoardCell | None) -> str:
     found = cell.ranked.to_best
     if found is None:
         return "best"
+    text = spell_effect(found)
+    return f"{text} {SIGNS[cell.ranked.verdict]}" if cell.ranked.verdict in SIGNS else text
+
+
+def spell_effect(found: Effect) -> str:
+    """`+0.015 [0.004, 0.026]`; a ratio with a multiplication sign."""
     sign = TIMES if found.ratio else "+" if found.value > 0 else ""
     text = f"{sign}{number(found.value)}"
-    if found.low is not None and found.high is not None:
-        text += f" [{number(found.low)}, {number(found.high)}]"
-    return f"{text} {SIGNS[cell.ranked.verdict]}" if cell.ranked.verdict in SIGNS else text
+    if found.low is None or found.high is None:
+        return text
+    return f"{text} [{number(found.low)}, {number(found.high)}]"
 
 
 def effect_rows(board: Board) -> list[list[str]]:

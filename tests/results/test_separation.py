@@ -44,6 +44,23 @@ def test_few_samples_are_enumerated_exactly(n, m, seed):
     assert found.critical == (pytest.approx(maxima[-2]) if n == 6 else np.inf)
 
 
+def test_a_family_of_chosen_pairs_by_enumeration():
+    """Columns 0 and 1, 2 and 3: the maxima are over these two differences alone, in both orders."""
+    x = np.random.default_rng(5).normal(size=(6, 4)) + np.array([0.0, 1.5, 0.0, 0.3])
+    found = all_pairs(x, among=[(0, 1), (2, 3)])
+    centred = x - x.mean(axis=0)
+    patterns = [np.array(signs) for signs in product((1, -1), repeat=6) if len(set(signs)) > 1]
+    observed, i = max((abs(t_value(x[:, i + 1] - x[:, i])), i) for i in (0, 2))
+    flipped = [[abs(t_value(s * (centred[:, i + 1] - centred[:, i]))) for i in (0, 2)] for s in patterns]
+    p = (sum(max(f) >= observed - 1e-9 for f in flipped) + 2) / 64
+    assert min(found.p[i, i + 1], found.p[i + 1, i]) == pytest.approx(p)
+    assert found.critical == pytest.approx(sorted(map(max, flipped))[-2])
+    assert found.p[0, 2] == found.p[1, 3] == found.p[3, 0] == 1.0, "not in the family"
+    alone = all_pairs(x[:, :2])
+    assert all_pairs(x, among=[(0, 1)]).p[0, 1] == alone.p[0, 1]
+    assert all_pairs(x, among=[(0, 1)]).critical == pytest.approx(alone.critical)
+
+
 def test_random_patterns_agree_with_a_t_test_of_two():
     from scipy import stats
 

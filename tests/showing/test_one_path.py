@@ -167,10 +167,10 @@ def test_exports_say_the_same(mixed):
 
 def test_a_comparison_pairs_the_same_samples(mixed):
     _, run, rows = mixed
-    changes = {(change.row.split(" · ")[2], change.metric): change for change in compare_runs(run, run).changes}
-    for name, row in rows.items():
-        assert changes[name, "length"].difference.n == row.results[LENGTH].n
-    assert changes["the model itself", "mood"].difference.n == 9
+    changes = {(change.key.explainer, change.key.metric): change for change in compare_runs(run, run).changes}
+    fewest = min(row.results[LENGTH].n for row in rows.values())
+    assert {changes[name, "length"].n for name in rows} == {fewest}, "the samples that all of them define"
+    assert changes["the model itself", "mood"].n == 9
     assert all(change.lost == 0 for change in changes.values())
 
 
@@ -216,8 +216,8 @@ def test_samples_that_are_not_computed_yet_are_not_lost(lab, tmp_path):
         file.write_text("".join(file.read_text().splitlines(True)[:4]))
     found = compare_runs(read_run(a), read_run(b))
     assert found.worse == []
-    (change,) = [c for c in found.changes if "leave-one-out" in c.row and c.metric == "deletion"]
-    assert change.difference.n == 4
+    (change,) = [c for c in found.changes if c.key.explainer == "leave-one-out" and c.key.metric == "deletion"]
+    assert change.n == 4
 
 
 def test_a_run_with_nothing_finished_has_no_tables_and_no_report(lab, tmp_path, capsys):

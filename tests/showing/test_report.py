@@ -130,7 +130,7 @@ def test_no_run_is_answered(tmp_path):
 
 def test_a_run_compared_with_itself_is_the_same(finished, capsys):
     found = compare_runs(read_run(finished), read_run(finished))
-    assert {change.verdict for change in found.changes} <= {"same", "no common sample"}
+    assert {change.verdict for change in found.changes} <= {"same", "not tested"}
     assert found.provenance == []
     compare_command(finished, finished, fail_on_regression=True)
     assert "Nothing changed beside the scores." in capsys.readouterr().out
@@ -153,10 +153,11 @@ def worsened(lab, tmp_path):
 def test_a_worsening_is_found_with_its_size_and_fails(worsened, capsys):
     a, b = worsened
     (change,) = compare_runs(read_run(a), read_run(b)).worse
-    assert change.metric == "deletion"
-    assert change.difference.mean == pytest.approx(-0.1)
-    assert change.difference.n == 8
-    assert change.p_adjusted == pytest.approx(2 * 2 / 2**8)
+    assert change.key.metric == "deletion"
+    assert change.effect.value == pytest.approx(-0.1)
+    assert change.n == 8
+    # a family of one: of 2^8 patterns the two that flip nothing repeat the data
+    assert change.p_adjusted == pytest.approx(2 / 2**8)
     compare_command(a, b)
     with pytest.raises(typer.Exit) as caught:
         compare_command(a, b, fail_on_regression=True)
@@ -176,7 +177,7 @@ def test_lost_scores_are_a_regression(lab, tmp_path):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     lab.reseal(b)
     (change,) = compare_runs(read_run(a), read_run(b)).worse
-    assert change.verdict == "WORSE (1 samples lost)"
+    assert change.verdict == "WORSE, 1 lost"
 
 
 def test_what_changed_is_listed(lab, tmp_path):
@@ -196,9 +197,26 @@ def test_what_changed_is_listed(lab, tmp_path):
 
 def test_runs_with_nothing_in_common_are_refused(lab, tmp_path):
     a = lab.run(tmp_path / "a", explainers=("zero",), budgets=(5,))
-    b = lab.run(tmp_path / "b", explainers=("zero",), budgets=(6,))
-    with pytest.raises(InvalidInput, match="in common"):
+    b = lab.run(tmp_path / "b", explainers=("random",), budgets=(5, 6))
+    with pytest.raises(InvalidInput, match=r"in common \(budgets \[5\] and \[5, 6\]\): --budgets"):
         compare_runs(read_run(a), read_run(b))
+
+
+def test_two_budgets_and_another_seed_are_compared_and_said(lab, tmp_path, capsys):
+    a = lab.run(tmp_path / "a", explainers=("random", "leave-one-out"), budgets=(20, 30))
+    b = lab.run(tmp_path / "b", explainers=("random", "leave-one-out"), budgets=(40,), seeds=(1,))
+    with pytest.raises(InvalidInput, match="--budgets"):
+        compare_runs(read_run(a), read_run(b))
+    inside = compare_runs(read_run(a), read_run(a), (20, 30))
+    assert {change.key.table.split(" · ")[2] for change in inside.changes} == {"budget 20 -> 30"}
+    assert (inside.only_a, inside.only_b, inside.provenance) == ([], [], [])
+    changed = {what: (old, new) for what, old, new in compare_runs(read_run(a), read_run(b), (20, 40)).provenance}
+    assert changed["seeds of random"] == ("[0]", "[1]")
+    assert changed["budgets"] == ("[20, 30]", "[40]")
+    compare_command(a, b, budgets=(20, 40))
+    said = capsys.readouterr().out.split("Changed beside the scores:")[0]
+    assert "deletion ↑, 8 samples" in said
+    assert max(map(len, said.splitlines())) <= 80
 
 
 # ---- export ----
