@@ -127,7 +127,7 @@ def compare_runs(a: Run, b: Run, budgets: tuple[int, int] | None = None) -> Comp
         B against A, and what else is not the same.
     """
     if budgets is None and len(_budgets(a)) == len(_budgets(b)) == 1 and _budgets(a) != _budgets(b):
-        budgets = (*_budgets(a), *_budgets(b))
+        budgets = (_budgets(a)[0], _budgets(b)[0])
     left, right = _tables(a, budgets, 0), _tables(b, budgets, 1)
     common = sorted(left.keys() & right.keys())
     if not common:
