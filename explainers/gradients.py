@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.parameters import Count, NonNegative
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput, Unsupported
@@ -213,7 +214,7 @@ class IntegratedGradients:
     """
 
     def __init__(
-        self, steps: int = 50, baseline: str = "zero", protocol: str = "bench", tolerance: float = 0.01
+        self, steps: Count = 50, baseline: str = "zero", protocol: str = "bench", tolerance: NonNegative = 0.01
     ) -> None:
         self.steps = steps
         self.baseline = baseline

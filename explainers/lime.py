@@ -10,6 +10,7 @@ import numpy as np
 from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
 from slalom_bench.core.law import fitting_masks
+from slalom_bench.core.parameters import Positive
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
@@ -119,7 +120,7 @@ class Lime:
     """
 
     def __init__(
-        self, tie: str = "position", kernel_width: float = 25.0, protocol: str = "bench", law: str = ""
+        self, tie: str = "position", kernel_width: Positive = 25.0, protocol: str = "bench", law: str = ""
     ) -> None:
         self.tie = tie
         self.kernel_width = kernel_width

@@ -9,6 +9,7 @@ import numpy as np
 from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
 from slalom_bench.core.law import fitting_masks
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.numerics import additive, masks
 from slalom_bench.numerics.features import tied_features
@@ -64,7 +65,7 @@ class LinearDeletion:
         The additive counterpart of Leemann et al. 2025, Algorithm 2; absent from the paper's Fig. 6.
     """
 
-    def __init__(self, tie: str = "position", largest: int = 5, law: str = "") -> None:
+    def __init__(self, tie: str = "position", largest: Count = 5, law: str = "") -> None:
         self.tie = tie
         self.largest = largest
         self.law = law

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Bools, Explanation, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.laws.sentences import sentence_numbers
@@ -46,7 +47,7 @@ class OcclusionWindow:
         Zeiler and Fergus 2014, Visualizing and Understanding Convolutional Networks, for windows of pixels.
     """
 
-    def __init__(self, width: int = 3, unit: str = "window") -> None:
+    def __init__(self, width: Count = 3, unit: str = "window") -> None:
         self.width = width
         self.unit = unit
 

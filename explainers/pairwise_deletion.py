@@ -9,6 +9,7 @@ import numpy as np
 from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
 from slalom_bench.core.law import fitting_masks
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Explanation, Floats, Ints, Sample
 from slalom_bench.numerics import additive, masks
 from slalom_bench.registry import explainer
@@ -96,7 +97,7 @@ class PairwiseDeletion:
         This package's own; the second-order counterpart of linear-deletion.
     """
 
-    def __init__(self, largest: int = 5, law: str = "") -> None:
+    def __init__(self, largest: Count = 5, law: str = "") -> None:
         self.largest = largest
         self.law = law
 

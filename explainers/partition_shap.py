@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import explainer
@@ -216,7 +217,7 @@ class PartitionShap:
         Owen 1977, Values of Games with a Priori Unions; Lundberg and others, the shap package, PartitionExplainer.
     """
 
-    def __init__(self, batch_size: int = 40) -> None:
+    def __init__(self, batch_size: Count = 40) -> None:
         self.batch_size = batch_size
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.parameters import Count, NonNegative
 from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import explainer
@@ -38,7 +39,7 @@ class SmoothGrad:
         Deep Neural Networks Lack Sensitivity to Parameter Values (variance).
     """
 
-    def __init__(self, form: str = "plain", samples: int = 50, noise: float = 0.2) -> None:
+    def __init__(self, form: str = "plain", samples: Count = 50, noise: NonNegative = 0.2) -> None:
         self.form = form
         self.samples = samples
         self.noise = noise

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core import undefined
+from slalom_bench.core.parameters import Share
 from slalom_bench.core.types import Bools, Explanation, Ints, Sample, Score
 from slalom_bench.metrics._rankings import FRACTIONS, fraction_counts, rank, rank_towards_prediction
 from slalom_bench.registry import metric
@@ -24,7 +25,7 @@ class _Curve:
 
     deletes: bool
 
-    def __init__(self, fractions: Sequence[float] = FRACTIONS) -> None:
+    def __init__(self, fractions: Sequence[Share] = FRACTIONS) -> None:
         self.fractions = tuple(fractions)
 
     def counts(self, n: int, empty_allowed: bool) -> Ints:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Explanation, Sample, Score
 from slalom_bench.metrics._rankings import rank_towards_prediction
 from slalom_bench.numerics.orders import count_grid
@@ -46,7 +47,7 @@ class DecisionFlip:
         the Faithfulness of Attention-based Explanations with Task-specific Information for Text Classification, ACL.
     """
 
-    def __init__(self, points: int = 64) -> None:
+    def __init__(self, points: Count = 64) -> None:
         self.points = points
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
@@ -95,7 +96,7 @@ class SufficientShare:
         AISTATS.
     """
 
-    def __init__(self, points: int = 64) -> None:
+    def __init__(self, points: Count = 64) -> None:
         self.points = points
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:

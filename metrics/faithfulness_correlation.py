@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from slalom_bench.core import undefined
 from slalom_bench.core.halves import half_names
+from slalom_bench.core.parameters import Count, Share
 from slalom_bench.core.types import Bools, Explanation, Floats, Sample, Score
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.correlation import pearson
@@ -47,7 +48,7 @@ class FaithfulnessCorrelation:
         Bhatt et al. 2020, Evaluating and Aggregating Feature-based Model Explanations, IJCAI.
     """
 
-    def __init__(self, masks: int = 100, share: float = 0.2) -> None:
+    def __init__(self, masks: Count = 100, share: Share = 0.2) -> None:
         self.masks = masks
         self.share = share
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core import undefined
+from slalom_bench.core.parameters import Count, NonNegative
 from slalom_bench.core.tokens import distinct_words, encode_all, reads_by_word
 from slalom_bench.core.types import Explanation, Floats, Ints, Sample, Score
 from slalom_bench.errors import InvalidInput
@@ -24,7 +25,7 @@ _ALPHA = {"bench": 40.0, "paper": 20.0}
 class _NaiveBayesCorrelation(ABC):
     """Spearman correlation of the scores of distinct tokens with their Naive Bayes weights."""
 
-    def __init__(self, documents: int | None = 5000, alpha: float | None = None) -> None:
+    def __init__(self, documents: Count | None = 5000, alpha: NonNegative | None = None) -> None:
         self.documents = documents
         self.alpha = alpha
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core import undefined
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample, Score
 from slalom_bench.errors import InvalidInput
 from slalom_bench.metrics._rankings import rank_towards_prediction
@@ -25,7 +26,7 @@ class _NormalisedCurve:
 
     deletes: bool
 
-    def __init__(self, steps: int = 10, width: int = 3) -> None:
+    def __init__(self, steps: Count = 10, width: Count = 3) -> None:
         self.steps = steps
         self.width = width
 

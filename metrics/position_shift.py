@@ -8,6 +8,7 @@ import numpy as np
 
 from slalom_bench import registry
 from slalom_bench.core import undefined
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Explanation, Floats, Sample, Score
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.masks import delete_counts
@@ -49,7 +50,7 @@ class PositionShift:
         largest: the last k.
     """
 
-    def __init__(self, masks: int = 20, smallest: int = 2, largest: int = 10) -> None:
+    def __init__(self, masks: Count = 20, smallest: Count = 2, largest: Count = 10) -> None:
         self.masks = masks
         self.smallest = smallest
         self.largest = largest

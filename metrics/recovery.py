@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slalom_bench.core import undefined
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Explanation, Floats, Ints, Sample, Score
 from slalom_bench.errors import InvalidInput
@@ -49,7 +50,7 @@ class Recovery:
         Leemann et al. 2025, Tables 7 and 8 (which may be squares of mean errors).
     """
 
-    def __init__(self, masks: int = 100) -> None:
+    def __init__(self, masks: Count = 100) -> None:
         self.masks = masks
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from slalom_bench.core.parameters import Share
 from slalom_bench.core.types import Explanation, Sample, Score
 from slalom_bench.metrics._rankings import FRACTIONS, fraction_counts, rank_towards_prediction
 from slalom_bench.registry import metric
@@ -41,7 +42,7 @@ class SymmetricRelevanceGain:
         Bluecher et al. 2024, Decoupling Pixel Flipping and Occlusion Strategy for Consistent XAI Benchmarks, TMLR.
     """
 
-    def __init__(self, fractions: Sequence[float] = FRACTIONS) -> None:
+    def __init__(self, fractions: Sequence[Share] = FRACTIONS) -> None:
         self.fractions = tuple(fractions)
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from slalom_bench import registry
 from slalom_bench.core import undefined
 from slalom_bench.core.halves import half_names
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.sequences import short_keys
 from slalom_bench.core.types import Bools, Explanation, Floats, Sample, Score
 from slalom_bench.errors import InvalidInput
@@ -61,7 +62,7 @@ class StrictFidelity:
         Leemann et al. 2025, section 6.3 and Fig. 6.
     """
 
-    def __init__(self, masks: int | None = None, largest: int = 10) -> None:
+    def __init__(self, masks: Count | None = None, largest: Count = 10) -> None:
         self.masks = masks
         self.largest = largest
 
@@ -111,7 +112,7 @@ class Fidelity:
 
     law: str
 
-    def __init__(self, masks: int = 100) -> None:
+    def __init__(self, masks: Count = 100) -> None:
         self.masks = masks
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slalom_bench.core import undefined
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Explanation, Sample, Score
 from slalom_bench.registry import metric
 
@@ -37,7 +38,7 @@ class SurrogateFitError:
         Leemann et al. 2025, Table 6 (whose GAM is an under-fitted Lasso; this one contains the linear model).
     """
 
-    def __init__(self, count: int = 10_000) -> None:
+    def __init__(self, count: Count = 10_000) -> None:
         self.count = count
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from slalom_bench.core.parameters import checked
 from slalom_bench.core.references import Ref
 from slalom_bench.errors import InvalidInput
 from slalom_bench.interfaces import Explainer, MaskLaw, Metric, Model, Removal, Surrogate, Task
@@ -40,7 +41,8 @@ class Entry(Generic[T]):
         """Make an instance.
 
         Args:
-            params: constructor parameters by name; unknown ones are refused.
+            params: constructor parameters by name; unknown ones, and values that are not of the annotated type, are
+                refused.
             argument: what stood after the colon.
 
         Returns:
@@ -60,7 +62,7 @@ class Entry(Generic[T]):
             if key not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
                 raise InvalidInput(f"{self.kind} {self.name} has no parameter {key!r}; it takes: {known}")
-        return self.factory(**given)
+        return self.factory(**checked(f"{self.kind} {self.name}", self.factory, given))
 
     def given(self, ref: Ref) -> dict[str, Any]:
         """The parameters of a reference, sorted, its argument under the name of the parameter it stands for."""

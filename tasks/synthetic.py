@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from slalom_bench.core.parameters import Count, Natural
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import DataSource, Example, Floats, Ints, TaskData
 from slalom_bench.data.splits import content_hash
@@ -119,7 +120,7 @@ class SyntheticLinear:
     1.5
     """
 
-    def __init__(self, seed: int = 0, evaluation_size: int = 500, train_size: int = 5000) -> None:
+    def __init__(self, seed: Natural = 0, evaluation_size: Count = 500, train_size: Natural = 5000) -> None:
         self.seed = seed
         self.evaluation_size = evaluation_size
         self.train_size = train_size
@@ -161,7 +162,7 @@ class SyntheticSlalom:
     """
 
     def __init__(
-        self, vocabulary: int = 200, seed: int = 0, evaluation_size: int = 500, train_size: int = 20_000
+        self, vocabulary: Count = 200, seed: Natural = 0, evaluation_size: Count = 500, train_size: Natural = 20_000
     ) -> None:
         self.vocabulary = vocabulary
         self.seed = seed

@@ -55,6 +55,7 @@ def explain_command(
       cat review.txt | slalom-bench explain - --json
     """
     from slalom_bench.core.options import ModelOptions
+    from slalom_bench.data.loading import data_directory
     from slalom_bench.showing.explaining import DEFAULT_EXPLAINER, explain
 
     if plot is not None:
@@ -62,6 +63,7 @@ def explain_command(
 
         check_path(plot)
     words = given_text(text, text_file)
+    data_directory(data_dir)  # one that is not there is said before anything is loaded
     options = ModelOptions(
         device=device, data_dir=data_dir, allow_training=train, base_url=base_url, max_requests=max_requests
     )

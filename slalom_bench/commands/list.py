@@ -75,12 +75,15 @@ def _described(entry: Entry[Any], data_dir: Path | None, available: bool) -> dic
 
 def _parameters(entry: Entry[Any]) -> list[dict[str, Any]]:
     """Name, type and default of what the constructor takes."""
+    from slalom_bench.core.parameters import parameter_types, spell_type
+
     if entry.kind == "suite":
         return []
+    types = parameter_types(entry.factory)
     return [
         {
             "name": name,
-            "type": parameter.annotation if isinstance(parameter.annotation, str) else str(parameter.annotation),
+            "type": spell_type(types.get(name, parameter.annotation)),
             "default": None if parameter.default is inspect.Parameter.empty else parameter.default,
         }
         for name, parameter in entry.parameters.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slalom_bench.core import undefined
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Bools, Floats, Sample
 from slalom_bench.numerics.masks import distinct_deletions
 from slalom_bench.registry import law
@@ -24,7 +25,7 @@ class Few:
 
     ranked = False
 
-    def __init__(self, smallest: int = 2, largest: int = 10) -> None:
+    def __init__(self, smallest: Count = 2, largest: Count = 10) -> None:
         self.smallest = smallest
         self.largest = largest
 

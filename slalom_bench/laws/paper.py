@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from slalom_bench.core import undefined
+from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Bools, Floats, Sample
 from slalom_bench.registry import law
 
@@ -24,7 +25,7 @@ class Paper:
 
     ranked = False
 
-    def __init__(self, largest: int = 10) -> None:
+    def __init__(self, largest: Count = 10) -> None:
         self.largest = largest
 
     def undefined(self, sample: Sample) -> str | None:

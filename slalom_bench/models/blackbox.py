@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from slalom_bench.core.options import Availability, ModelOptions
+from slalom_bench.core.parameters import Count, Positive
 from slalom_bench.errors import InvalidInput
 from slalom_bench.models.base import cache_root
 from slalom_bench.registry import model
@@ -27,7 +28,7 @@ class OpenAI:
         attempts: how often a request is tried.
     """
 
-    def __init__(self, model: str = "", concurrency: int = 8, timeout: float = 60.0, attempts: int = 6) -> None:
+    def __init__(self, model: str = "", concurrency: Count = 8, timeout: Positive = 60.0, attempts: Count = 6) -> None:
         self.model = model
         self.concurrency = concurrency
         self.timeout = timeout

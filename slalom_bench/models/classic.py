@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench.core.options import ModelOptions, Outline
+from slalom_bench.core.parameters import Count, Natural, Positive
 from slalom_bench.core.types import Example, TaskData
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.models.base import TrainedModel, generate
@@ -38,12 +39,12 @@ class _Classic(TrainedModel):
 
     def __init__(
         self,
-        vocabulary: int = 30_000,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_tokens: int | None = None,
-        seed: int = 0,
+        vocabulary: Count = 30_000,
+        epochs: Count | None = None,
+        learning_rate: Positive | None = None,
+        batch_size: Count | None = None,
+        max_tokens: Count | None = None,
+        seed: Natural = 0,
     ) -> None:
         self.vocabulary = vocabulary
         self.epochs = epochs
@@ -164,13 +165,13 @@ class AttentionClassifier(_Classic):
 
     def __init__(
         self,
-        layers: int = 1,
-        vocabulary: int = 30_000,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_tokens: int | None = None,
-        seed: int = 0,
+        layers: Count = 1,
+        vocabulary: Count = 30_000,
+        epochs: Count | None = None,
+        learning_rate: Positive | None = None,
+        batch_size: Count | None = None,
+        max_tokens: Count | None = None,
+        seed: Natural = 0,
     ) -> None:
         super().__init__(vocabulary, epochs, learning_rate, batch_size, max_tokens, seed)
         self.layers = layers
@@ -255,12 +256,12 @@ class FullyConnected(_Classic):
 
     def __init__(
         self,
-        hidden: int = 400,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_tokens: int | None = None,
-        seed: int = 0,
+        hidden: Count = 400,
+        epochs: Count | None = None,
+        learning_rate: Positive | None = None,
+        batch_size: Count | None = None,
+        max_tokens: Count | None = None,
+        seed: Natural = 0,
     ) -> None:
         super().__init__(1000, epochs, learning_rate, batch_size, max_tokens, seed)
         self.hidden = hidden

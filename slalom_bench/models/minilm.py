@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench.core.parameters import Count, Natural, Positive
 from slalom_bench.data.splits import is_held_out
 from slalom_bench.errors import Unsupported
 from slalom_bench.models.checkpoints import Checkpoint, packaged
@@ -34,12 +35,12 @@ class MiniLM(Pretrained):
     def __init__(
         self,
         source: str | None = None,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_tokens: int | None = None,
-        seed: int = 0,
-        texts: int = 8000,
+        epochs: Count | None = None,
+        learning_rate: Positive | None = None,
+        batch_size: Count | None = None,
+        max_tokens: Count | None = None,
+        seed: Natural = 0,
+        texts: Natural = 8000,
     ) -> None:
         super().__init__(source, None, epochs, learning_rate, batch_size, max_tokens, seed, texts)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
 from slalom_bench.core.options import Availability, ModelOptions, Outline
+from slalom_bench.core.parameters import Count, Natural, Positive
 from slalom_bench.core.tokens import HFTokens
 from slalom_bench.core.types import Example, TaskData
 from slalom_bench.data.splits import is_held_out
@@ -103,12 +104,12 @@ class Mini(Checkpointed):
     def __init__(
         self,
         weights: str = "shipped",
-        layers: int = 2,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_tokens: int | None = None,
-        seed: int = 0,
+        layers: Count = 2,
+        epochs: Count | None = None,
+        learning_rate: Positive | None = None,
+        batch_size: Count | None = None,
+        max_tokens: Count | None = None,
+        seed: Natural = 0,
     ) -> None:
         self.weights = weights
         self.layers = layers

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench import registry
 from slalom_bench.core.options import Availability, ModelOptions, Outline
+from slalom_bench.core.parameters import Count, Natural, Positive
 from slalom_bench.errors import InvalidInput
 from slalom_bench.models.base import TrainedModel, synthetic_words
 from slalom_bench.models.checkpoints import Checkpoint
@@ -77,14 +78,14 @@ class Pretrained(Checkpointed):
     def __init__(
         self,
         source: str | None = None,
-        layers: int | None = None,
-        epochs: int | None = None,
-        learning_rate: float | None = None,
-        batch_size: int | None = None,
-        max_tokens: int | None = None,
-        seed: int = 0,
-        texts: int = 5000,
-        width: int = 64,
+        layers: Count | None = None,
+        epochs: Count | None = None,
+        learning_rate: Positive | None = None,
+        batch_size: Count | None = None,
+        max_tokens: Count | None = None,
+        seed: Natural = 0,
+        texts: Natural = 5000,
+        width: Count = 64,
     ) -> None:
         self.source = source
         self.layers = layers
