@@ -30,7 +30,8 @@ _BOUNDS = {Gt: (">", "gt"), Ge: (">=", "ge"), Lt: ("<", "lt"), Le: ("<=", "le")}
 def parameter_types(factory: Callable[..., Any]) -> dict[str, Any]:
     """The types of what a constructor takes; empty where its annotations name what only a type checker imports."""
     try:
-        return get_type_hints(factory.__init__ if isinstance(factory, type) else factory, include_extras=True)
+        maker: Any = factory
+        return get_type_hints(maker.__init__ if inspect.isclass(factory) else maker, include_extras=True)
     except NameError:
         return {}
 
