@@ -14,10 +14,12 @@ one backward pass, where the model gives gradients; else SLALOM's own two, a_j a
 The design. The full text, the empty one where it is legal, and the law `mixed`: from single deletions to half the text,
 a third of them spans. No mask is special, and none is reproduced exactly.
 
-The fit. SLALOM to the true squared error; to what it leaves, deletion effects and places by ridge regression, over
-1 - c |R| / n as SLALOM would have it (`slalom_bench.numerics.shifts`); once more each. Variances and c are those of
-largest marginal likelihood, so that what the data do not say is no change. On a SLALOM with an anchor nothing is left
-over, and it is recovered exactly. Errors of rows left out one by one give the predictions a standard deviation.
+The fit. SLALOM to the true squared error, values and anchor with a prior as wide as the outputs vary, so that they stay
+near what the model says. Deletion effects and places by ridge regression, over 1 - c |R| / n as SLALOM would have it
+(`slalom_bench.numerics.shifts`), to what SLALOM leaves over and to all that changes: the surrogate is the one with the
+smaller errors of rows left out one by one, on real models mostly the latter. Variances and c are those of largest
+marginal likelihood, and all is shrunk towards no change as far as rows left out ask for it. On a SLALOM with an anchor
+nothing is left over, and it is recovered exactly. Errors of rows left out give the predictions a standard deviation.
 """
 
 from __future__ import annotations
@@ -48,15 +50,15 @@ _LEAST_BUDGET = 20
 """Queries from which on one of them is spent on gradients."""
 
 
-@explainer("slalom-anchor", version=5, needs={"queries"}, stochastic=True, family="slalom")
+@explainer("slalom-anchor", version=6, needs={"queries"}, stochastic=True, family="slalom")
 class SlalomAnchor:
     """SLALOM with an anchor token, deletion effects and position shifts, fitted to removals of every size.
 
     F(S) = (w_0 v_0 + sum_S w_i v_i) / (w_0 + sum_S w_i) plus what `slalom_bench.surrogates.shifted_slalom` adds.
-    `value` and `importance` are SLALOM's. `removal`, the primary score, is what the surrogate says that removing a
+    `value` and `importance` are SLALOM's; where it foretells worse than a level, the surrogate has the level in its place
+    (`mean` in the diagnostics). `removal`, the primary score, is what the surrogate says that removing a
     token alone takes away, without what moving the others does. Needs queries, a budget of at least 1. Where the model
     gives gradients and tokens move, one query of 20 or more is a backward pass. `shapley` is there where nothing moves.
-    Where the empty text is not legal nothing says what the anchor is alone, and its value may be far out of range.
 
     Args:
         tie: `token` (positions of one token id share v and s) or `position`.
@@ -88,7 +90,7 @@ class SlalomAnchor:
             keep[-1] = False
         carriers = gradient_carriers(classifier, sample) if use else None
         outputs = classifier.masked_log_odds(sample, keep)
-        surrogate, fit = _fit(features, keep, outputs, carriers, moves)
+        surrogate, slalom, fit = _fit(features, keep, outputs, carriers, moves)
         report = {
             **fit.diagnostics(),
             "features": len(features),
@@ -97,12 +99,15 @@ class SlalomAnchor:
         }
         report |= {"mse": float(np.mean((surrogate.predict(keep) - outputs) ** 2)), "gradients": use}
         report |= {"curvature": surrogate.curvature, "spread": list(surrogate.spread)}
-        plain = SlalomSurrogate(surrogate.value, surrogate.importance, surrogate.anchor)
-        scores = slalom_scores(plain)
-        scores["removal"] = scores["removal"] + surrogate.effects
+        report |= {"mean": "slalom" if np.ptp(surrogate.value) else "level"}
+        scores = slalom_scores(slalom)
+        chosen = SlalomSurrogate(surrogate.value, surrogate.importance, surrogate.anchor)
+        of_mean = slalom_scores(chosen)
+        scores["removal"] = of_mean["removal"] + surrogate.effects
+        scores["shapley"] = of_mean["shapley"] + shapley_of_effects(surrogate.effects, surrogate.curvature)
         if moves:
             del scores["shapley"]
-        explained = slalom_explanation(plain, classifier, report)
+        explained = slalom_explanation(slalom, classifier, report)
         return replace(explained, scores=scores, primary="removal", surrogate=surrogate)
 
 
@@ -130,14 +135,29 @@ def slalom_carriers(surrogate: SlalomSurrogate) -> Floats:
     return both / np.maximum(np.linalg.norm(both, axis=0), 1e-300)
 
 
+def shapley_of_effects(effects: Floats, curvature: float) -> Floats:
+    """Shapley values (n) of the game -sum over removed i of effect_i / (1 - c |R| / n).
+
+    Token i comes when r tokens are missing, itself among them, r uniform in 1..n: it brings its own effect at r back, and
+    for the others, each missing with probability (r - 1) / (n - 1), the scale falls from r to r - 1.
+
+    >>> shapley_of_effects(np.array([1.0, 3.0]), 0.0).tolist()
+    [1.0, 3.0]
+    """
+    n = len(effects)
+    scale = 1 / (1 - curvature * np.arange(n + 1) / n)
+    others = np.mean(np.arange(n) / max(n - 1, 1) * np.diff(scale))
+    return effects * scale[1:].mean() + (effects.sum() - effects) * others
+
+
 def _five_digits(numbers: Floats) -> Floats:
     """Rounded to five significant digits: a third of the space in JSON, and far finer than the fit."""
     size = 10.0 ** (4 - np.floor(np.log10(np.maximum(np.abs(numbers), 1e-12))))
     return np.round(numbers * size) / size
 
 
-def _fit_anchored(design: Design, outputs: Floats, removals: Floats, tol: float) -> SlalomFit:
-    """Anchored SLALOM, a row's noise as its number of removals; values vary a priori by the outputs' range."""
+def _fit_slalom(design: Design, outputs: Floats, removals: Floats) -> SlalomFit:
+    """Anchored SLALOM, a row's noise as its number of removals; values vary a priori as the outputs do."""
     from slalom_bench.numerics.fits import fit_slalom
 
     weights = 1 / np.maximum(removals, 1.0)
@@ -146,38 +166,58 @@ def _fit_anchored(design: Design, outputs: Floats, removals: Floats, tol: float)
         outputs,
         weights=weights * len(weights) / weights.sum(),
         anchor=True,
-        prior_value=float(np.ptp(outputs)) ** 2,
+        prior_value=float(np.var(outputs)),
         prior_importance=1.0,
-        tol=tol,
+        tol=1e-6,
     )
 
 
 def _fit(
     features: Features, keep: Bools, outputs: Floats, carriers: Floats | None, moves: bool
-) -> tuple[ShiftedSlalom, SlalomFit]:
-    """SLALOM and what it leaves over, then SLALOM without the shifts and what it leaves over; the full text exact."""
+) -> tuple[ShiftedSlalom, SlalomSurrogate, SlalomFit]:
+    """The surrogate, on SLALOM or on the full text's output, whichever leaves less; the SLALOM; and how it was fitted.
+
+    Errors of rows left out compare the two. SLALOM was fitted to these rows too, hence its factor: that of generalised
+    cross-validation, two parameters a token.
+    """
     from slalom_bench.numerics.shifts import fit_correction
 
     n, design = keep.shape[1], features.design(keep)
-    removals, none = n - keep.sum(axis=1).astype(np.float64), np.zeros((n + 1, 0))
-    shifts = np.zeros(len(keep))
-    for tol in (1e-4, 1e-9):
-        fit = _fit_anchored(design, outputs - shifts, removals, tol)
-        plain = surrogate_of_fit(fit, features)
-        residual = outputs - plain.predict(keep)
-        used = none if not moves else slalom_carriers(plain) if carriers is None else carriers
-        found = fit_correction(~keep[1:], (residual - residual[0])[1:], used)
-        anchor = fit.anchor or (0.0, 0.0)
-        surrogate = ShiftedSlalom(
-            plain.value,
-            plain.importance,
-            anchor,
-            found.effects,
-            _five_digits(used),
-            _five_digits(found.places),
-            found.curvature,
-            float(residual[0]),
-            found.spread,
-        )
-        shifts = surrogate.shifts(keep)
-    return surrogate, fit
+    removals = n - keep.sum(axis=1).astype(np.float64)
+    fit = _fit_slalom(design, outputs, removals)
+    slalom = surrogate_of_fit(fit, features)
+    full = float(outputs[0])
+    level = SlalomSurrogate(np.full(n, full), np.zeros(n), (full, 0.0))
+    used = np.zeros((n + 1, 0)) if not moves else slalom_carriers(slalom) if carriers is None else carriers
+    free = max(1 - 2 * design.tokens / len(keep), 0.0)
+    candidates = [(1.0, level), (free**-2, slalom)] if free else [(1.0, level)]
+    best = np.inf
+    for factor, mean in candidates:
+        said = mean.predict(keep)
+        residual = (outputs - full - said + said[0])[1:]
+        tried = fit_correction(~keep[1:], residual, used)
+        cost = factor * float(np.sum(tried.errors**2 / removals[1:]))
+        if cost < best:
+            best, found, chosen = cost, tried, mean
+    share = _shrinkage((outputs - full)[1:], found.errors, removals[1:])
+    value, anchor = chosen.value, chosen.anchor or (full, 0.0)
+    start = float(chosen.predict(keep[:1])[0])
+    surrogate = ShiftedSlalom(
+        full + share * (value - start),
+        chosen.importance,
+        (full + share * (anchor[0] - start), anchor[1]),
+        share * found.effects,
+        _five_digits(used),
+        _five_digits(share * found.places),
+        found.curvature,
+        0.0,
+        found.spread,
+    )
+    return surrogate, slalom, fit
+
+
+def _shrinkage(change: Floats, errors: Floats, removals: Floats) -> float:
+    """The factor in [0, 1] by which changes, predicted for rows left out, fit best: 0 where no change is as good."""
+    said = change - errors
+    square = float(np.sum(said**2 / removals))
+    return float(np.clip(np.sum(said * change / removals) / square, 0, 1)) if square else 1.0

@@ -19,8 +19,6 @@ from slalom_bench.numerics.search import Problem, Ridge, Search
 
 _INTERPOLATION_NOISE = 0.1
 """The least noise assumed, as a share of the targets' variance, where the fit could interpolate its sequences."""
-_ANCHOR_PRECISION = 1e-4
-"""The anchor's prior precision relative to a token's."""
 _INITIAL_NOISE = 0.03
 """The noise assumed at first, as a share of the targets' variance; what the fit then estimates is less or more."""
 _LEAST_FREE_SHARE = 0.3
@@ -70,7 +68,7 @@ def fit_slalom(
         counts: how often each of U tokens is in each of m sequences (m x U).
         targets: log-odds (m), or K outputs that share one s (m x K).
         weights: of the sequences; they sum to the number of sequences they stand for.
-        anchor: whether to add a token that is present in every sequence, with a prior a hundred times as wide.
+        anchor: whether to add a token that is present in every sequence, with the prior of the others.
         prior_value: prior variance of values; unless given, what explains the targets' variance at s = 0.
         prior_importance: that of importances; unless given, of largest marginal likelihood where the data suffice.
         tol: the relative decrease of the objective below which the fit has converged.
@@ -91,7 +89,7 @@ def fit_slalom(
     noise = _Noise.of(outputs, centred, share, tokens, size)
     if prior_value is None:
         prior_value = noise.variance / max(design.total_share_variance(share), np.finfo(float).tiny)
-    precision = np.where(np.arange(tokens + anchor) < tokens, 1.0, _ANCHOR_PRECISION) / size
+    precision = np.full(tokens + anchor, 1 / size)
     problem = Problem(design.anchored() if anchor else design, centred, share)
     precision_v = precision / max(prior_value, noise.floor)
     search, converged = _minimise(problem, noise, precision_v, precision, prior_importance, tol, max_iter)

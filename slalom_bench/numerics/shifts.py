@@ -28,12 +28,16 @@ _POWERS = np.arange(0.0, 2.01, 0.25)
 
 @dataclass(frozen=True)
 class Correction:
-    """What is fitted: effects (n), places (n+1 x r), curvature, and (variance, power) of the error at k removals."""
+    """What is fitted: effects (n), places (n+1 x r), curvature, and (variance, power) of the error at k removals.
+
+    `errors` are those of rows left out one by one, observed less predicted (m).
+    """
 
     effects: Floats
     places: Floats
     curvature: float
     spread: tuple[float, float]
+    errors: Floats
 
 
 def fit_correction(removed: Bools, change: Floats, carriers: Floats) -> Correction:
@@ -49,7 +53,7 @@ def fit_correction(removed: Bools, change: Floats, carriers: Floats) -> Correcti
     """
     n, r = removed.shape[1], carriers.shape[1]
     if not len(removed) or not change.any():
-        return Correction(np.zeros(n), np.zeros((n + 1, r)), 0.0, (0.0, 0.0))
+        return Correction(np.zeros(n), np.zeros((n + 1, r)), 0.0, (0.0, 0.0), np.zeros(len(change)))
     count = removed.sum(axis=1).astype(np.float64)
     deviation = np.sqrt(count)
     gone = removed / deviation[:, None]
@@ -69,7 +73,8 @@ def fit_correction(removed: Bools, change: Floats, carriers: Floats) -> Correcti
     features = np.hstack([-gone, ratio * level * moved]) * scale[:, None]
     weights, errors = _ridge(features, target)
     places = ratio * level * weights[n:].reshape(r, n + 1).T
-    return Correction(weights[:n], places, curvature, _spread(errors * deviation, count))
+    errors *= deviation
+    return Correction(weights[:n], places, curvature, _spread(errors, count), errors)
 
 
 def _ridge(features: Floats, target: Floats) -> tuple[Floats, Floats]:

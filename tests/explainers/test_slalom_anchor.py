@@ -92,13 +92,28 @@ def test_it_stays_small_and_readable(architecture: str, handles: dict[str, Class
     said = handle.masked_log_odds(
         sample, delete_counts(60, np.arange(61 - (architecture == "gpt2")), np.random.default_rng(1))
     )
-    if handle.empty_allowed:  # else nothing says what the anchor is alone, and values may be larger
-        assert np.ptp(out.scores["value"]) < 3 * np.ptp(said)
+    values = np.append(out.scores["value"], out.diagnostics["anchor"][0])
+    assert said.min() - np.ptp(said) <= values.min()
+    assert values.max() <= said.max() + np.ptp(said)
     assert np.abs(out.scores["removal"]).max() < np.ptp(said)
     masked = SlalomAnchor().explain(
         handle.under(registry.removals.build("mask")), sample, 600, np.random.default_rng(0)
     )
-    assert "shapley" in masked.scores
+    assert masked.surrogate is not None
+    full, empty = masked.surrogate.predict(np.repeat([[True], [False]], 60, axis=1))
+    assert masked.scores["shapley"].sum() == pytest.approx(full - empty)
+
+
+def test_changes_that_cannot_be_foretold_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs that are noise: the surrogate says no change, and the SLALOM mean is not chosen."""
+    noise = np.random.default_rng(4)
+    handle, sample = Classifier(random_backend("bert", seed=2)), Sample("s", np.arange(5, 35))
+    monkeypatch.setattr(handle, "masked_log_odds", lambda _, keep: np.append(0.0, noise.normal(size=len(keep) - 1)))
+    out = SlalomAnchor(law="mixed").explain(handle, sample, 300, np.random.default_rng(0))
+    assert out.surrogate is not None
+    assert out.diagnostics["mean"] == "level"
+    keep = delete_counts(30, np.full(200, 3), np.random.default_rng(1))
+    assert np.mean(out.surrogate.predict(keep) ** 2) < 0.1
 
 
 @pytest.mark.parametrize("removal", ["delete", "mask", "pad"])
