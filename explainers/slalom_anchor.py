@@ -55,7 +55,7 @@ class SlalomAnchor:
     """SLALOM with an anchor token, deletion effects and position shifts, fitted to removals of every size.
 
     F(S) = (w_0 v_0 + sum_S w_i v_i) / (w_0 + sum_S w_i) plus what `slalom_bench.surrogates.shifted_slalom` adds.
-    `value` and `importance` are SLALOM's; where it foretells worse than a level, the surrogate has the level in its place
+    `value` and `importance` are SLALOM's; where it foretells worse than a level, the surrogate has the level instead
     (`mean` in the diagnostics). `removal`, the primary score, is what the surrogate says that removing a
     token alone takes away, without what moving the others does. Needs queries, a budget of at least 1. Where the model
     gives gradients and tokens move, one query of 20 or more is a backward pass. `shapley` is there where nothing moves.
@@ -138,8 +138,8 @@ def slalom_carriers(surrogate: SlalomSurrogate) -> Floats:
 def shapley_of_effects(effects: Floats, curvature: float) -> Floats:
     """Shapley values (n) of the game -sum over removed i of effect_i / (1 - c |R| / n).
 
-    Token i comes when r tokens are missing, itself among them, r uniform in 1..n: it brings its own effect at r back, and
-    for the others, each missing with probability (r - 1) / (n - 1), the scale falls from r to r - 1.
+    Token i comes when r tokens are missing, itself among them, r uniform in 1..n: it brings its own effect at r
+    back, and for the others, each missing with probability (r - 1) / (n - 1), the scale falls from r to r - 1.
 
     >>> shapley_of_effects(np.array([1.0, 3.0]), 0.0).tolist()
     [1.0, 3.0]
