@@ -30,7 +30,7 @@ from slalom_bench.core.types import Floats
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.features import tied_features
 from slalom_bench.numerics.masks import small_deletions
-from slalom_bench.run.profiling import machine_fingerprint, peak_memory
+from slalom_bench.running.profiling import machine_fingerprint, peak_memory
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- written by speed.py -->", "<!-- end -->"

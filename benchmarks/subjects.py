@@ -19,7 +19,7 @@ from slalom_bench.core.types import Cost, Explanation, Sample, TaskData
 from slalom_bench.data.loading import data_directory, load_task
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.models.loading import load_model
-from slalom_bench.run.profiling import explain_once
+from slalom_bench.running.profiling import explain_once
 
 MODELS = ("mini-bert", "bert-768")
 TOKENS = 200

@@ -56,8 +56,7 @@ class SlalomAnchor:
 
     F(S) = (w_0 v_0 + sum_S w_i v_i) / (w_0 + sum_S w_i) plus what `slalom_bench.surrogates.shifted_slalom` adds.
     `value` and `importance` are SLALOM's; where it foretells worse than a level, the surrogate has the level
-    instead
-    (`mean` in the diagnostics). `removal`, the primary score, is what the surrogate says that removing a
+    instead (`mean` in the diagnostics). `removal`, the primary score, is what the surrogate says that removing a
     token alone takes away, without what moving the others does. Needs queries, a budget of at least 1. Where the model
     gives gradients and tokens move, one query of 20 or more is a backward pass. `shapley` is there where nothing moves.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from slalom_bench.backends.callable_backend import wrap
     from slalom_bench.contract.checking import check
     from slalom_bench.handle.classifier import Classifier
-    from slalom_bench.run.foreign import write_scores
+    from slalom_bench.running.foreign import write_scores
     from slalom_bench.showing.explaining import explain
 
 __all__ = [

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.run.suite import Suite, make_suite
+from slalom_bench.running.suite import Suite, make_suite
 
 if TYPE_CHECKING:
-    from slalom_bench.run.progress import Reporter
-    from slalom_bench.run.runner import Mode
+    from slalom_bench.running.progress import Reporter
+    from slalom_bench.running.runner import Mode
     from slalom_bench.showing.finished import Finished
 
 DEFAULT_MODEL = "mini-bert"
@@ -55,7 +55,7 @@ def build_suite(
     2
     """
     from slalom_bench import registry
-    from slalom_bench.run.suite import load_suite
+    from slalom_bench.running.suite import load_suite
 
     given: dict[str, Any] = {
         "tasks": tuple(task) or None,
@@ -123,8 +123,8 @@ def run(
     (2, 0)
     """
     from slalom_bench.core.options import ModelOptions
-    from slalom_bench.run.progress import Reporter
-    from slalom_bench.run.runner import run_suite
+    from slalom_bench.running.progress import Reporter
+    from slalom_bench.running.runner import run_suite
     from slalom_bench.showing.finished import Finished
 
     spec = suite if isinstance(suite, Suite) else build_suite(suite, **_as_references(what))

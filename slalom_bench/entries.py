@@ -118,7 +118,7 @@ class ExplainerEntry(Entry[Explainer]):
 @dataclass(frozen=True, kw_only=True)
 class MetricEntry(Entry[Metric]):
     """A registered metric; `needs` are out of queries, surrogate, and what a task may give (`GIVEN` in
-    `slalom_bench.run.plan`: marks, annotators, pairs, train, truth)."""
+    `slalom_bench.running.plan`: marks, annotators, pairs, train, truth)."""
 
     kind = "metric"
     direction: Literal["higher", "lower"]

@@ -16,11 +16,11 @@ from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.references import Ref
 from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.run.loading import LoadedTask, Loader, Subject
-from slalom_bench.run.plan import make_plan
-from slalom_bench.run.runner import Mode, Runner, RunResult
-from slalom_bench.run.store import RunStore
-from slalom_bench.run.suite import Suite, make_suite
+from slalom_bench.running.loading import LoadedTask, Loader, Subject
+from slalom_bench.running.plan import make_plan
+from slalom_bench.running.runner import Mode, Runner, RunResult
+from slalom_bench.running.store import RunStore
+from slalom_bench.running.suite import Suite, make_suite
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from slalom_bench.core.options import ModelOptions
     from slalom_bench.results.profile import ProfileRow, Timed
-    from slalom_bench.run.suite import Suite
+    from slalom_bench.running.suite import Suite
 
 Several = "NAME[:key=value,...]. May be given several times."
 
@@ -70,10 +70,10 @@ def profile_command(
 def _profile(suite: Suite, path: Path, options: ModelOptions, timed: Timed) -> list[ProfileRow]:
     """Run the suite, time its cells, write the table and the plots."""
     from slalom_bench.results.profile import profile_run
-    from slalom_bench.run.files import write_text
-    from slalom_bench.run.loading import Loader
-    from slalom_bench.run.progress import Reporter
-    from slalom_bench.run.runner import run_suite
+    from slalom_bench.running.files import write_text
+    from slalom_bench.running.loading import Loader
+    from slalom_bench.running.progress import Reporter
+    from slalom_bench.running.runner import run_suite
     from slalom_bench.showing.profile import profile_plots, profile_table
 
     reporter = Reporter()

@@ -11,9 +11,9 @@ import typer
 if TYPE_CHECKING:
     from slalom_bench.core.options import ModelOptions
     from slalom_bench.results.reading import Run
-    from slalom_bench.run.progress import Reporter
-    from slalom_bench.run.runner import RunResult
-    from slalom_bench.run.suite import Suite
+    from slalom_bench.running.progress import Reporter
+    from slalom_bench.running.runner import RunResult
+    from slalom_bench.running.suite import Suite
 
 Several = "May be given several times."
 
@@ -67,7 +67,7 @@ def run_command(
     """
     from slalom_bench.api import build_suite, run
     from slalom_bench.core.options import ModelOptions
-    from slalom_bench.run.progress import Reporter
+    from slalom_bench.running.progress import Reporter
 
     spec = build_suite(
         suite,
@@ -120,7 +120,7 @@ def numbers(option: str, texts: list[str] | None) -> list[int]:
 
 def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: bool) -> None:
     """The cells, the skips with their reasons, and an upper bound of the cost; no weights are loaded."""
-    from slalom_bench.run.loading import Loader
+    from slalom_bench.running.loading import Loader
 
     plan = Loader(options, reporter).plan(suite, lengths=True)
     estimate = plan.estimate()

@@ -40,8 +40,8 @@ def score_command(
     from slalom_bench.api import build_suite
     from slalom_bench.commands.run import finish
     from slalom_bench.core.options import ModelOptions
-    from slalom_bench.run.outside import sample_rows, score_file
-    from slalom_bench.run.progress import Reporter
+    from slalom_bench.running.outside import sample_rows, score_file
+    from slalom_bench.running.progress import Reporter
 
     suite = build_suite(
         task=[task],

@@ -39,7 +39,7 @@ def simulate_command(
     from slalom_bench.commands.run import numbers
     from slalom_bench.errors import UnknownName
     from slalom_bench.results.simulation import LAWS, METHODS, SIZES, Plan
-    from slalom_bench.run.files import write_text
+    from slalom_bench.running.files import write_text
     from slalom_bench.showing.simulation import put_between, simulation_tables
 
     known = {one.name: one for one in LAWS}

@@ -55,7 +55,7 @@ def verify_command(
         if recompute and sound:
             from slalom_bench.core.options import ModelOptions
             from slalom_bench.results.recomputing import recompute as compute
-            from slalom_bench.run.loading import Loader
+            from slalom_bench.running.loading import Loader
 
             loader = Loader(ModelOptions(device=device, data_dir=data_dir, allow_training=False))
             found = compute(submission, recompute, loader, task=task, model=model, tolerance=tolerance)

@@ -13,7 +13,7 @@ from slalom_bench.contract.candidate import Candidate
 from slalom_bench.core.types import Cost, Example, Explanation, Floats, Sample
 from slalom_bench.errors import Unsupported
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.run.explaining import explain_sample
+from slalom_bench.running.explaining import explain_sample
 
 BUDGET = 300
 LENGTH = 12

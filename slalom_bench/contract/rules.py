@@ -30,7 +30,7 @@ from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Example, Explanation, Floats, Sample
 from slalom_bench.errors import BudgetExceeded, InvalidInput, Unsupported
 from slalom_bench.numerics.correlation import ranks
-from slalom_bench.run.records import explanation_from_dict, surrogate_from_dict
+from slalom_bench.running.records import explanation_from_dict, surrogate_from_dict
 from slalom_bench.surrogates.linear import LinearSurrogate
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 

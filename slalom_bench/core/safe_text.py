@@ -98,22 +98,3 @@ def file_name(*words: str) -> str:
     'text_hf-..-my-model'
     """
     return "_".join(re.sub(r"[^a-z0-9.-]+", "-", word.lower()).strip(".-")[:40] for word in words)
-
-
-def say(text: object, *, fg: str | None = None, err: bool = False) -> None:
-    """Print one line; nothing in it can steer the terminal or begin another line."""
-    import typer
-
-    typer.secho(line(str(text)), fg=fg, err=err)
-
-
-def say_block(text: str) -> None:
-    """Print several lines that were put together here, of parts that are safe already."""
-    import typer
-
-    typer.echo(visible(text))
-
-
-def say_json(data: Any, indent: int | None = None) -> None:
-    """Print data as JSON in ASCII, which no terminal can be steered by."""
-    sys.stdout.write(json.dumps(data, indent=indent, default=sorted) + "\n")

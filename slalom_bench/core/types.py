@@ -189,7 +189,7 @@ class Explanation:
         return len(self.scores[self.primary])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON; `slalom_bench.run.records` reads it back."""
+        """Plain data for JSON; `slalom_bench.running.records` reads it back."""
         return {
             "scores": {name: values.tolist() for name, values in self.scores.items()},
             "primary": self.primary,

@@ -15,7 +15,7 @@ from slalom_bench.results.ranking import Ranked, Ranking, rank
 from slalom_bench.results.separation import too_few
 from slalom_bench.results.statistics import Scores
 from slalom_bench.results.submission import CostInfo, Machine, MetricInfo, MetricSummary, Submission, SubmittedRow
-from slalom_bench.run.identity import CellIdentity, MetricLabel
+from slalom_bench.running.identity import CellIdentity, MetricLabel
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from slalom_bench.results.ranking import paired, turn
 from slalom_bench.results.reading import Run
 from slalom_bench.results.statistics import RESAMPLES, Scores, average_seeds, blocks, resampling_weights
 from slalom_bench.results.submission import MetricInfo, Submission
-from slalom_bench.run.identity import MetricLabel
+from slalom_bench.running.identity import MetricLabel
 
 TOO_FEW = f"fewer than {LEAST_METHODS} methods in common"
 NOT_RANKED = "all methods have the same mean on one side"

@@ -32,8 +32,8 @@ from slalom_bench.results.submission import (
     rounded,
     to_text,
 )
-from slalom_bench.run.files import write_text
-from slalom_bench.run.identity import MetricLabel, ModelIdentity
+from slalom_bench.running.files import write_text
+from slalom_bench.running.identity import MetricLabel, ModelIdentity
 
 NOT_COMPUTED = "not computed"
 COSTS = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding", "model_seconds", "seconds")

@@ -9,12 +9,12 @@ from typing import Any
 from slalom_bench.results.boards import MetricResult
 from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import read_run
-from slalom_bench.run.files import read_json, write_json
-from slalom_bench.run.identity import CellIdentity, MetricLabel
-from slalom_bench.run.loading import Loader
-from slalom_bench.run.plan import Cell, build_explainer
-from slalom_bench.run.profiling import machine_fingerprint, profile_explainer
-from slalom_bench.run.runner import RunResult
+from slalom_bench.running.files import read_json, write_json
+from slalom_bench.running.identity import CellIdentity, MetricLabel
+from slalom_bench.running.loading import Loader
+from slalom_bench.running.plan import Cell, build_explainer
+from slalom_bench.running.profiling import machine_fingerprint, profile_explainer
+from slalom_bench.running.runner import RunResult
 
 FILE = "profile.json"
 SUMMARY = {"n", "undefined", "mean", "standard_error", "low", "high"}

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from slalom_bench.core.types import Explanation
-from slalom_bench.run.identity import CellIdentity, MetricLabel
-from slalom_bench.run.records import explanation_from_dict, is_failed
-from slalom_bench.run.store import CellStore, RunStore
+from slalom_bench.running.identity import CellIdentity, MetricLabel
+from slalom_bench.running.records import explanation_from_dict, is_failed
+from slalom_bench.running.store import CellStore, RunStore
 
 PRIMARY = "@primary"
 """The name of a metric's value that stands for the value of each explanation's own primary score."""

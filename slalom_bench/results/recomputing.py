@@ -13,11 +13,11 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.results.collect import require_results
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Submission, SubmittedRow, task_reference
-from slalom_bench.run.identity import CellIdentity, MetricLabel
-from slalom_bench.run.loading import OUTSIDE, Loader, Subject
-from slalom_bench.run.runner import Runner
-from slalom_bench.run.store import RunStore
-from slalom_bench.run.suite import Suite, make_suite
+from slalom_bench.running.identity import CellIdentity, MetricLabel
+from slalom_bench.running.loading import OUTSIDE, Loader, Subject
+from slalom_bench.running.runner import Runner
+from slalom_bench.running.store import RunStore
+from slalom_bench.running.suite import Suite, make_suite
 
 SMALLEST = 1e-9
 """A difference below this is none."""

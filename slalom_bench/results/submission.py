@@ -28,7 +28,7 @@ from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.references import Ref
 from slalom_bench.core.safe_text import file_name, line
 from slalom_bench.errors import InvalidInput
-from slalom_bench.run.identity import (
+from slalom_bench.running.identity import (
     CellIdentity,
     Count,
     ExplainerIdentity,
@@ -41,7 +41,7 @@ from slalom_bench.run.identity import (
     TaskIdentity,
     Text,
 )
-from slalom_bench.run.loading import OUTSIDE
+from slalom_bench.running.loading import OUTSIDE
 
 SCHEMA_VERSION = 2
 LARGEST_FILE = 20_000_000

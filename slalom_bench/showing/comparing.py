@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from slalom_bench.results.boards import Board, BoardCell
 from slalom_bench.results.ranking import Effect
-from slalom_bench.run.identity import MetricLabel
+from slalom_bench.running.identity import MetricLabel
 from slalom_bench.showing.wording import heading, number
 
 TIMES = "\N{MULTIPLICATION SIGN}"

@@ -11,7 +11,7 @@ from slalom_bench.core.safe_text import visible
 from slalom_bench.core.types import Sample
 from slalom_bench.results.collect import Collected
 from slalom_bench.results.reading import CellResult, Run
-from slalom_bench.run.records import explanation_from_dict
+from slalom_bench.running.records import explanation_from_dict
 from slalom_bench.showing.figures import FAMILIES
 from slalom_bench.showing.shades import Layer, layers
 from slalom_bench.showing.units import Reading, read

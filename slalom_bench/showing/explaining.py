@@ -16,7 +16,7 @@ from slalom_bench.core.types import DataSource, Example, Floats, Sample, TaskDat
 from slalom_bench.data.splits import text_hash
 from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
 from slalom_bench.interfaces import Explainer
-from slalom_bench.run.explaining import explain_sample
+from slalom_bench.running.explaining import explain_sample
 from slalom_bench.showing.explained import ExplainedText, Result
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import Board, BoardCell, boards
 from slalom_bench.results.collect import require_results
 from slalom_bench.results.reading import CellResult, Run
-from slalom_bench.run.files import write_text
+from slalom_bench.running.files import write_text
 from slalom_bench.showing.comparing import MARKS, arithmetic, interval, lead
 from slalom_bench.showing.wording import facts, number
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from slalom_bench.results.boards import Board, BoardRow
 from slalom_bench.results.reading import Run, read_run
-from slalom_bench.run.runner import RunResult
+from slalom_bench.running.runner import RunResult
 from slalom_bench.showing.export import scores
 from slalom_bench.showing.terminal import call_boards
 

@@ -12,7 +12,7 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.submission import Submission, read_submission
 from slalom_bench.results.verification import problems
-from slalom_bench.run.files import write_text
+from slalom_bench.running.files import write_text
 from slalom_bench.showing import markdown
 from slalom_bench.showing.page import GROUPS, index
 

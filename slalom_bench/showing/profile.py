@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from slalom_bench.results.profile import ProfileRow
-from slalom_bench.run.identity import MetricLabel
-from slalom_bench.run.profiling import pareto_front
+from slalom_bench.running.identity import MetricLabel
+from slalom_bench.running.profiling import pareto_front
 
 COLUMNS: dict[str, Callable[[ProfileRow], str]] = {
     "task": lambda row: row.task,

@@ -13,7 +13,7 @@ from slalom_bench.core.safe_text import visible
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.collect import Collected, missing_metrics, require_results
 from slalom_bench.results.reading import Run
-from slalom_bench.run.files import write_text
+from slalom_bench.running.files import write_text
 from slalom_bench.showing import markdown
 from slalom_bench.showing.examples import examples
 from slalom_bench.showing.page import render

@@ -8,8 +8,8 @@ from typing import Any
 from slalom_bench.results.boards import Board, BoardCell, BoardRow, MetricResult, boards
 from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import Run
-from slalom_bench.run.identity import MetricLabel
-from slalom_bench.run.runner import RunResult
+from slalom_bench.running.identity import MetricLabel
+from slalom_bench.running.runner import RunResult
 from slalom_bench.showing.comparing import arithmetic, interval, lead, notes, quality_line
 from slalom_bench.showing.wording import about_model, heading, training
 

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from slalom_bench.core.safe_text import visible
 from slalom_bench.results.boards import Board, BoardCell, BoardRow
 from slalom_bench.results.submission import Machine, MetricInfo
-from slalom_bench.run.identity import MetricLabel
-from slalom_bench.run.profiling import pareto_front
+from slalom_bench.running.identity import MetricLabel
+from slalom_bench.running.profiling import pareto_front
 from slalom_bench.showing import comparing, wording
 from slalom_bench.showing.figures import Point, Series, family_class, lines, scatter, strips, whisker
 from slalom_bench.showing.wording import ARROWS, number

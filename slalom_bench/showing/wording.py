@@ -9,7 +9,7 @@ from slalom_bench.core.hashing import short_hash
 from slalom_bench.results.boards import Board
 from slalom_bench.results.diagnostics import SHARES
 from slalom_bench.results.submission import MetricInfo
-from slalom_bench.run.identity import MetricLabel
+from slalom_bench.running.identity import MetricLabel
 
 ARROWS = {"higher": "↑", "lower": "↓"}
 MISSING = "missing"

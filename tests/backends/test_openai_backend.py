@@ -344,8 +344,8 @@ def test_a_run_stops_at_the_cap_and_a_rerun_finishes_it(
 ) -> None:
     """No sample becomes a failure because requests ran out, and gradient explainers are skipped with a reason."""
     from slalom_bench.core.options import ModelOptions
-    from slalom_bench.run.runner import run_suite
-    from slalom_bench.run.suite import make_suite
+    from slalom_bench.running.runner import run_suite
+    from slalom_bench.running.suite import make_suite
 
     monkeypatch.setenv("SLALOM_BENCH_CACHE", str(tmp_path / "cache"))
     suite = make_suite(

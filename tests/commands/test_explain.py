@@ -22,7 +22,7 @@ from slalom_bench.core.seeds import generator
 from slalom_bench.data.splits import text_hash
 from slalom_bench.errors import InvalidInput, SlalomBenchError, Unsupported
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.run.records import explanation_from_dict
+from slalom_bench.running.records import explanation_from_dict
 from slalom_bench.showing.explain_page import page, scatter, signed, ticks
 from slalom_bench.showing.explaining import explain
 from slalom_bench.showing.plots import save_plot

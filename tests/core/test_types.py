@@ -14,7 +14,7 @@ from slalom_bench.core.references import Ref
 from slalom_bench.core.tokens import WordTokens, encode, marks_by_offset
 from slalom_bench.core.types import Cost, Example, Explanation, Sample, Score
 from slalom_bench.errors import InvalidInput, UnknownName
-from slalom_bench.run.records import explanation_from_dict, surrogate_from_dict
+from slalom_bench.running.records import explanation_from_dict, surrogate_from_dict
 from slalom_bench.surrogates.linear import LinearSurrogate
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 

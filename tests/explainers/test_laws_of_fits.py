@@ -12,8 +12,8 @@ from slalom_bench.core.types import Example, Explanation, Sample
 from slalom_bench.errors import InvalidInput, UnknownName
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.masks import delete_counts
-from slalom_bench.run.explaining import explain_sample
-from slalom_bench.run.suite import load_suite
+from slalom_bench.running.explaining import explain_sample
+from slalom_bench.running.suite import load_suite
 
 REGRESSIONS = ("linear-deletion", "pairwise-deletion", "slalom-fidel", "slalom-anchor", "lime")
 OWN = {

@@ -11,7 +11,7 @@ from slalom_bench.core.types import Example, Sample
 from slalom_bench.explainers.pairwise_deletion import PairwiseDeletion, _held_out_ridge, _of_deletions, fit_pairs
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.masks import delete_counts, small_deletions
-from slalom_bench.run.explaining import explain_sample
+from slalom_bench.running.explaining import explain_sample
 
 PLANTED = {(2, 9): 3.0, (4, 5): -2.0, (0, 17): 1.5}
 

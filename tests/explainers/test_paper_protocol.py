@@ -28,9 +28,9 @@ from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.aopc import Insertion
 from slalom_bench.metrics.nb_spearman import NaiveBayesSpearman
 from slalom_bench.models.minis import train_tokenizer
-from slalom_bench.run.loading import LoadedTask, Subject
-from slalom_bench.run.plan import build_explainer
-from slalom_bench.run.suite import make_suite
+from slalom_bench.running.loading import LoadedTask, Subject
+from slalom_bench.running.plan import build_explainer
+from slalom_bench.running.suite import make_suite
 
 SPECIALS = {"[CLS]": 5.0, "[SEP]": 7.0, "[UNK]": 0.3, "[MASK]": 11.0, "[PAD]": 13.0}
 WEIGHTS = {"good": 1.5, "bad": -2.0, "the": 0.0, "fine": 0.25}

@@ -15,7 +15,7 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import SlalomEff
 from slalom_bench.explainers.slalom_multiclass import SlalomMulticlass
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.run.records import surrogate_from_dict
+from slalom_bench.running.records import surrogate_from_dict
 from slalom_bench.surrogates.multiclass_slalom import MulticlassSlalom
 
 IDS = np.arange(5, 17)

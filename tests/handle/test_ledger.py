@@ -15,7 +15,7 @@ from slalom_bench.core.types import Sample
 from slalom_bench.errors import BudgetExceeded
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.handle.ledger import Ledger
-from slalom_bench.run.explaining import explain_sample
+from slalom_bench.running.explaining import explain_sample
 
 
 @cache

@@ -10,7 +10,7 @@ from slalom_bench.core.types import DataSource, Example, Explanation, Score, Tas
 from slalom_bench.explainers.linear import LeaveOneOut
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.edits import EditContrast, EditLocalisation, edits
-from slalom_bench.run.explaining import explain_sample
+from slalom_bench.running.explaining import explain_sample
 
 WEIGHTS = {"a": 0.1, "film": 0.2, "dull": -2.0, "great": 3.0, "so": 0.5, "bad": -1.0, "fine": 1.0, "and": 0.0}
 

@@ -21,12 +21,12 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.strict_fidelity import FidelityTop, reference_effects
 from slalom_bench.numerics.masks import small_deletions
-from slalom_bench.run.explaining import explain_sample
-from slalom_bench.run.loading import LoadedTask, Subject
-from slalom_bench.run.plan import make_cell
-from slalom_bench.run.records import pack_asked, unpack_asked
-from slalom_bench.run.suite import make_suite
-from slalom_bench.run.work import CellWork
+from slalom_bench.running.explaining import explain_sample
+from slalom_bench.running.loading import LoadedTask, Subject
+from slalom_bench.running.plan import make_cell
+from slalom_bench.running.records import pack_asked, unpack_asked
+from slalom_bench.running.suite import make_suite
+from slalom_bench.running.work import CellWork
 from slalom_bench.surrogates.linear import LinearSurrogate
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 

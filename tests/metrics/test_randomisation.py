@@ -16,9 +16,9 @@ from slalom_bench.core.types import DataSource, Example, Explanation, Sample, Ta
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.randomisation import Randomisation
 from slalom_bench.results.reading import read_run
-from slalom_bench.run.explaining import explain_sample
-from slalom_bench.run.plan import Planned, usable_metrics
-from slalom_bench.run.suite import make_suite
+from slalom_bench.running.explaining import explain_sample
+from slalom_bench.running.plan import Planned, usable_metrics
+from slalom_bench.running.suite import make_suite
 
 TASK = TaskData("text", DataSource("file", "x", "0" * 64), ("neg", "pos"), (Example("a", "x"),))
 SAMPLE = Sample("a", np.random.default_rng(0).permutation(np.arange(5, 35)))

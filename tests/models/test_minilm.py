@@ -55,6 +55,7 @@ def test_the_depth_is_that_of_the_name_on_every_task() -> None:
     assert MiniLM6().depth("yelp-hat") == 6
 
 
+@installed
 def test_generated_words_are_refused() -> None:
     generated = load_task("synthetic-linear", {"train_size": 5, "evaluation_size": 5})
     with pytest.raises(Unsupported, match="pretrained on English"):

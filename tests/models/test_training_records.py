@@ -15,7 +15,7 @@ from slalom_bench.models.training_records import recorded_training
 from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import read_run
-from slalom_bench.run.identity import ModelIdentity
+from slalom_bench.running.identity import ModelIdentity
 from slalom_bench.showing import markdown
 from slalom_bench.showing.terminal import _caption
 
@@ -65,7 +65,7 @@ def test_it_describes_and_does_not_identify(lab, tmp_path):
 
 
 def test_a_run_takes_it_from_the_model(tmp_path):
-    from slalom_bench.run.loading import Loader
+    from slalom_bench.running.loading import Loader
 
     file = Path(tmp_path / "texts.jsonl")
     file.write_text('{"id": "1", "text": "a good film", "label": 1}\n{"id": "2", "text": "a bad film", "label": 0}\n')

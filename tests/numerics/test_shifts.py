@@ -10,7 +10,7 @@ import pytest
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.masks import delete_counts
 from slalom_bench.numerics.shifts import choose_ridge, fit_correction
-from slalom_bench.run.records import surrogate_from_dict
+from slalom_bench.running.records import surrogate_from_dict
 from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom, shift_features
 
 ZERO = np.zeros(20)

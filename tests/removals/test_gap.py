@@ -22,9 +22,9 @@ from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.types import Sample
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.run.loading import Loader
-from slalom_bench.run.plan import check_removal
-from slalom_bench.run.suite import make_suite
+from slalom_bench.running.loading import Loader
+from slalom_bench.running.plan import check_removal
+from slalom_bench.running.suite import make_suite
 
 ARCHITECTURES = ("bert", "distilbert", "gpt2", "roberta")
 PRUNED = [

@@ -20,8 +20,8 @@ from slalom_bench.results.reading import read_run
 from slalom_bench.results.recomputing import recompute
 from slalom_bench.results.statistics import average_seeds
 from slalom_bench.results.submission import LARGEST_FILE, read_submission, spell, to_text
-from slalom_bench.run.identity import MetricLabel
-from slalom_bench.run.loading import Loader
+from slalom_bench.running.identity import MetricLabel
+from slalom_bench.running.loading import Loader
 
 FIDELITY = MetricLabel.of("strict-fidelity", 3, {"largest": 2})
 DELETION = MetricLabel.of("deletion", 1)

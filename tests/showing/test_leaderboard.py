@@ -19,7 +19,7 @@ from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import submit
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Machine, Submission, read_submission, to_text
-from slalom_bench.run.identity import MetricLabel
+from slalom_bench.running.identity import MetricLabel
 from slalom_bench.showing import markdown, wording
 from slalom_bench.showing.figures import Axis, Series, lines, scatter
 from slalom_bench.showing.leaderboard import generate, read_results, stale, task_file, write

@@ -19,9 +19,9 @@ from slalom_bench.results.collect import collect, submit
 from slalom_bench.results.comparison import compare_runs
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import read_submission
-from slalom_bench.run.identity import MetricLabel
-from slalom_bench.run.progress import Reporter
-from slalom_bench.run.suite import make_suite
+from slalom_bench.running.identity import MetricLabel
+from slalom_bench.running.progress import Reporter
+from slalom_bench.running.suite import make_suite
 from slalom_bench.showing.export import latex, scores
 from slalom_bench.showing.leaderboard import generate
 from slalom_bench.showing.report import write_report

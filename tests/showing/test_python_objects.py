@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import slalom_bench
-from slalom_bench.api import run
 from slalom_bench.errors import InvalidInput, UnknownName
 from slalom_bench.showing.shades import contribution
 
@@ -137,7 +136,7 @@ def test_what_is_no_model_is_said(tmp_path):
 def test_a_run_takes_objects_and_gives_frames(tmp_path, capsys):
     texts = tmp_path / "texts.csv"
     texts.write_text("text,label\na good film,1\nso so film,0\n", encoding="utf-8")
-    ran = run(
+    ran = slalom_bench.run(
         task=f"text:{texts}",
         model=slalom_bench.wrap(count_good, identity="v1"),
         explainer=["leave-one-out", "zero"],
@@ -160,7 +159,7 @@ def test_a_run_takes_objects_and_gives_frames(tmp_path, capsys):
     assert board["srg"].iloc[0] == pytest.approx(srg["value"].mean())
     assert pd.isna(board["srg"].iloc[1])
     assert "<table" in ran._repr_html_()
-    again = run(
+    again = slalom_bench.run(
         task=[f"text:{texts}"],
         model=[slalom_bench.wrap(count_good, identity="v1")],
         explainer=["leave-one-out", "zero"],

@@ -15,7 +15,7 @@ from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.results.collect import collect
 from slalom_bench.results.comparison import compare_runs
 from slalom_bench.results.reading import read_run
-from slalom_bench.run.store import Rows
+from slalom_bench.running.store import Rows
 from slalom_bench.showing.export import escape, export, scores
 from slalom_bench.showing.report import write_report
 

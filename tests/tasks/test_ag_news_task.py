@@ -13,7 +13,7 @@ from slalom_bench.data import sources
 from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput
 from slalom_bench.models.loading import model_availability, resolve_model
-from slalom_bench.run.loading import Loader
+from slalom_bench.running.loading import Loader
 from slalom_bench.tasks import ag_news
 
 DEV = [

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.data.tables import read_text
 from slalom_bench.errors import InvalidInput, SlalomBenchError, UnknownName
-from slalom_bench.run.records import explanation_from_dict
+from slalom_bench.running.records import explanation_from_dict
 
 if TYPE_CHECKING:
     from slalom_bench.core.tokens import Tokens

@@ -23,12 +23,12 @@ from slalom_bench.core.references import Ref
 from slalom_bench.core.types import DataSource, Example, Explanation, Score, TaskData
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.run.identity import MetricLabel
-from slalom_bench.run.loading import LoadedTask, Loader, Subject
-from slalom_bench.run.plan import make_plan
-from slalom_bench.run.runner import Runner, RunResult, count_failed
-from slalom_bench.run.store import CellStore, Rows, RunStore
-from slalom_bench.run.suite import make_suite
+from slalom_bench.running.identity import MetricLabel
+from slalom_bench.running.loading import LoadedTask, Loader, Subject
+from slalom_bench.running.plan import make_plan
+from slalom_bench.running.runner import Runner, RunResult, count_failed
+from slalom_bench.running.store import CellStore, Rows, RunStore
+from slalom_bench.running.suite import make_suite
 from slalom_bench.surrogates.linear import LinearSurrogate
 
 VALUE = {"good": 1.0, "bad": -1.0, "film": 0.1, "the": 0.0, "very": 0.3}

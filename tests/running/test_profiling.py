@@ -10,7 +10,7 @@ from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.core.types import Cost, Example, Explanation
 from slalom_bench.errors import BudgetExceeded, InvalidInput
 from slalom_bench.handle.classifier import Classifier
-from slalom_bench.run import profiling
+from slalom_bench.running import profiling
 
 WORDS = {f"w{i}": 0.1 * i for i in range(8)}
 

@@ -31,9 +31,9 @@ from pydantic import ValidationError
 
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import StoreError
-from slalom_bench.run.files import SCHEMA, read_json, sweep, write_error, write_json
-from slalom_bench.run.identity import CellIdentity, MetricLabel
-from slalom_bench.run.marker import Marker
+from slalom_bench.running.files import SCHEMA, read_json, sweep, write_error, write_json
+from slalom_bench.running.identity import CellIdentity, MetricLabel
+from slalom_bench.running.marker import Marker
 
 SYNC_EVERY = 1.0
 """Seconds, at least, between two times that one file of rows is forced to the disk."""

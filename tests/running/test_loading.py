@@ -19,10 +19,10 @@ from slalom_bench.cli import app
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.tokens import WordTokens
 from slalom_bench.errors import InvalidInput, Unsupported
-from slalom_bench.run.loading import Loader
-from slalom_bench.run.plan import Cell
-from slalom_bench.run.runner import run_suite
-from slalom_bench.run.suite import make_suite
+from slalom_bench.running.loading import Loader
+from slalom_bench.running.plan import Cell
+from slalom_bench.running.runner import run_suite
+from slalom_bench.running.suite import make_suite
 
 MINI = Path(slalom_bench.models.__file__).parent / "mini" / "mini-bert"
 WORDS = {

@@ -8,8 +8,8 @@ import pytest
 
 import slalom_bench
 from slalom_bench.errors import InvalidInput
-from slalom_bench.run.external import read_explanations
-from slalom_bench.run.foreign import read_foreign, spread
+from slalom_bench.running.external import read_explanations
+from slalom_bench.running.foreign import read_foreign, spread
 
 TEXT = "A good film"
 OFFSETS = [(0, 1), (2, 6), (7, 11)]

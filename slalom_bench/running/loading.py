@@ -20,17 +20,17 @@ from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.interfaces import OutlinedModel
 from slalom_bench.models.loading import load_model, model_training, resolve_model
-from slalom_bench.run.external import read_explanations
-from slalom_bench.run.identity import (
+from slalom_bench.running.external import read_explanations
+from slalom_bench.running.identity import (
     CellIdentity,
     ExplainerIdentity,
     ModelIdentity,
     RemovalIdentity,
     TaskIdentity,
 )
-from slalom_bench.run.plan import Cell, Plan, Planned, Skip, check_removal, make_plan
-from slalom_bench.run.progress import Reporter
-from slalom_bench.run.suite import Suite
+from slalom_bench.running.plan import Cell, Plan, Planned, Skip, check_removal, make_plan
+from slalom_bench.running.progress import Reporter
+from slalom_bench.running.suite import Suite
 
 OUTSIDE = "outside"
 """Family of methods that are not registered: their explanations came from a file (`slalom-bench score`)."""

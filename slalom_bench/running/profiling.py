@@ -20,8 +20,8 @@ from slalom_bench.core.types import Cost, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.interfaces import Explainer
-from slalom_bench.run.explaining import explain_sample
-from slalom_bench.run.provenance import cpu_name
+from slalom_bench.running.explaining import explain_sample
+from slalom_bench.running.provenance import cpu_name
 
 COUNTS = ("queries", "forwards", "backwards", "batches", "tokens", "padding")
 

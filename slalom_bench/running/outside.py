@@ -10,13 +10,13 @@ from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.types import Sample
 from slalom_bench.errors import InvalidInput
-from slalom_bench.run.external import describe, match, read_explanations
-from slalom_bench.run.loading import Loader, Subject
-from slalom_bench.run.plan import Plan, Planned, Skip, make_cell, usable_metrics
-from slalom_bench.run.progress import Reporter
-from slalom_bench.run.runner import Runner, RunResult
-from slalom_bench.run.store import RunStore
-from slalom_bench.run.suite import Suite
+from slalom_bench.running.external import describe, match, read_explanations
+from slalom_bench.running.loading import Loader, Subject
+from slalom_bench.running.plan import Plan, Planned, Skip, make_cell, usable_metrics
+from slalom_bench.running.progress import Reporter
+from slalom_bench.running.runner import Runner, RunResult
+from slalom_bench.running.store import RunStore
+from slalom_bench.running.suite import Suite
 
 
 def sample_rows(suite: Suite, options: ModelOptions, reporter: Reporter) -> list[dict[str, Any]]:
@@ -48,7 +48,7 @@ def score_file(
     """Score a file of explanations on the suite's task and model.
 
     Args:
-        file: JSON lines, as `slalom_bench.run.external` describes them.
+        file: JSON lines, as `slalom_bench.running.external` describes them.
         name: what the method is called; no registered explainer's name.
         suite: names the task, the model, the metrics and the samples.
         out: the run directory.

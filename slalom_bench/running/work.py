@@ -14,12 +14,12 @@ from slalom_bench.core.types import Cost, Example, Explanation, Sample, Score
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.interfaces import Explainer, Metric
-from slalom_bench.run.explaining import explain_sample
-from slalom_bench.run.external import read_explanations
-from slalom_bench.run.identity import MetricLabel
-from slalom_bench.run.loading import Subject
-from slalom_bench.run.plan import Cell, build_explainer
-from slalom_bench.run.records import NOT_EXPLAINED, error_row, explanation_from_dict, pack_asked, unpack_asked
+from slalom_bench.running.explaining import explain_sample
+from slalom_bench.running.external import read_explanations
+from slalom_bench.running.identity import MetricLabel
+from slalom_bench.running.loading import Subject
+from slalom_bench.running.plan import Cell, build_explainer
+from slalom_bench.running.records import NOT_EXPLAINED, error_row, explanation_from_dict, pack_asked, unpack_asked
 
 Row = dict[str, Any]
 

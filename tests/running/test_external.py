@@ -11,7 +11,7 @@ from slalom_bench.core.types import DataSource, Example, Sample, TaskData
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.strict_fidelity import StrictFidelity
-from slalom_bench.run.external import describe, match, read_explanations
+from slalom_bench.running.external import describe, match, read_explanations
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.types import Explanation
 from slalom_bench.errors import StoreError
-from slalom_bench.run.files import SCHEMA
-from slalom_bench.run.runner import run_suite
-from slalom_bench.run.store import RunStore
-from slalom_bench.run.suite import make_suite
+from slalom_bench.running.files import SCHEMA
+from slalom_bench.running.runner import run_suite
+from slalom_bench.running.store import RunStore
+from slalom_bench.running.suite import make_suite
 
 
 def texts(folder, ids=("1", "2")):

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom_bench.errors import StoreError
-from slalom_bench.run import store as store_module
-from slalom_bench.run.files import SCHEMA, write_json
-from slalom_bench.run.identity import (
+from slalom_bench.running import store as store_module
+from slalom_bench.running.files import SCHEMA, write_json
+from slalom_bench.running.identity import (
     CellIdentity,
     ExplainerIdentity,
     MetricLabel,
@@ -22,7 +22,7 @@ from slalom_bench.run.identity import (
     RemovalIdentity,
     TaskIdentity,
 )
-from slalom_bench.run.store import Rows, RunStore
+from slalom_bench.running.store import Rows, RunStore
 
 IDENTITY = CellIdentity(
     task=TaskIdentity(name="imdb", version=1, params={}, content="c", source="here"),
@@ -100,7 +100,7 @@ def test_a_partly_written_row_is_taken_back(tmp_path):
     script = """
 import resource, signal, sys
 from slalom_bench.errors import StoreError
-from slalom_bench.run.store import Rows
+from slalom_bench.running.store import Rows
 from pathlib import Path
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 rows = Rows(Path(sys.argv[1]))
@@ -175,7 +175,7 @@ import sys, time
 from pathlib import Path
 import runpy
 IDENTITY = runpy.run_path(sys.argv[2])['IDENTITY']
-from slalom_bench.run.store import RunStore
+from slalom_bench.running.store import RunStore
 with RunStore(Path(sys.argv[1])).taken(IDENTITY) as taken:
     print("free" if taken is not None else "taken", flush=True)
     time.sleep(float(sys.argv[3]))

@@ -14,8 +14,8 @@ from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.references import Ref
 from slalom_bench.errors import Unsupported
 from slalom_bench.interfaces import Explainer
-from slalom_bench.run.identity import MetricLabel, Record
-from slalom_bench.run.suite import Suite
+from slalom_bench.running.identity import MetricLabel, Record
+from slalom_bench.running.suite import Suite
 
 GIVEN = {
     "marks": "human marks",

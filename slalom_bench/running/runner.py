@@ -14,15 +14,15 @@ from slalom_bench.core.references import Ref
 from slalom_bench.core.types import Example
 from slalom_bench.errors import InvalidInput, StoreError, Unsupported
 from slalom_bench.handle.backend import MeteredBackend
-from slalom_bench.run.identity import CellIdentity, MetricLabel
-from slalom_bench.run.loading import Loader, Subject
-from slalom_bench.run.plan import Cell, Plan, Skip, check_removal
-from slalom_bench.run.progress import Reporter
-from slalom_bench.run.provenance import now, provenance
-from slalom_bench.run.records import is_failed
-from slalom_bench.run.store import CellStore, RunStore
-from slalom_bench.run.suite import Suite
-from slalom_bench.run.work import CellWork
+from slalom_bench.running.identity import CellIdentity, MetricLabel
+from slalom_bench.running.loading import Loader, Subject
+from slalom_bench.running.plan import Cell, Plan, Skip, check_removal
+from slalom_bench.running.progress import Reporter
+from slalom_bench.running.provenance import now, provenance
+from slalom_bench.running.records import is_failed
+from slalom_bench.running.store import CellStore, RunStore
+from slalom_bench.running.suite import Suite
+from slalom_bench.running.work import CellWork
 
 Mode = Literal["resume", "restart", "score-only"]
 

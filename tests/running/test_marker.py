@@ -7,8 +7,8 @@ import pytest
 from slalom_bench.errors import StoreError
 from slalom_bench.results.collect import submit
 from slalom_bench.results.reading import read_run
-from slalom_bench.run.files import write_text
-from slalom_bench.run.suite import make_suite
+from slalom_bench.running.files import write_text
+from slalom_bench.running.suite import make_suite
 from slalom_bench.showing.export import export
 from slalom_bench.showing.report import write_report
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom_bench.errors import StoreError
-from slalom_bench.run.files import SCHEMA, read_json, write_json
+from slalom_bench.running.files import SCHEMA, read_json, write_json
 
 NAME = "done.json"
 
