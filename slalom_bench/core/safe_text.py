@@ -6,9 +6,7 @@ another name; everything else is shown as it is, with what would steer a termina
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import unicodedata
 from typing import Any
 
