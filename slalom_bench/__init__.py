@@ -51,7 +51,7 @@ _LAZY = {
     "explain": "showing.explaining",
     "run": "api",
     "wrap": "backends.callable_backend",
-    "write_scores": "run.foreign",
+    "write_scores": "running.foreign",
 }
 
 

@@ -205,14 +205,14 @@ def surrogate(candidate: Candidate) -> str:
 
 
 def made_of(explanation: Explanation, found: Surrogate, sample: Sample) -> str:
-    """Which scores the built-in surrogates consist of; a third kind answers for itself."""
+    """Which scores SLALOM's and the linear surrogate consist of; any other kind answers for itself."""
 
     def close(a: Floats, b: Floats) -> bool:
         """Whether two vectors agree up to rounding."""
         return bool(np.allclose(a, b, rtol=1e-9, atol=1e-12))
 
     scores = explanation.scores
-    if isinstance(found, SlalomSurrogate):
+    if type(found) is SlalomSurrogate:
         for name, values in {"value": found.value, "importance": found.importance}.items():
             if name not in scores or not close(scores[name], values):
                 raise Violation(f"its {name} is not the score named {name!r}")

@@ -295,5 +295,5 @@ def test_nothing_to_test_is_undefined_with_a_reason(law, slalom):
 
 
 def test_bad_parameters_are_refused(slalom, sample):
-    with pytest.raises(InvalidInput, match="masks=0"):
+    with pytest.raises(InvalidInput, match="masks must be int >= 1, not 0"):
         metric("few", masks=0).score(slalom, sample, said(ZERO), context())

@@ -102,7 +102,7 @@ def test_subset_names() -> None:
 def test_a_subset_or_rule_that_is_not_there_is_named(folder: Path) -> None:
     with pytest.raises(InvalidInput, match="no file of the subset 200; it has: 50, mixed"):
         load_task("yelp-hat", {"subset": "200"}, folder)
-    with pytest.raises(InvalidInput, match="subset must be one of 50, 100, 200, mixed, all, not 75"):
+    with pytest.raises(InvalidInput, match="subset must be one of 50, 100, 200, mixed, all, not '75'"):
         load_task("yelp-hat", {"subset": 75}, folder)
     with pytest.raises(InvalidInput, match="consensus must be one of and, majority, not 'or'"):
         load_task("yelp-hat", {"consensus": "or"}, folder)
