@@ -127,6 +127,12 @@ class Board:
         return f"{identity.task.name} · {identity.model.name} · budget {identity.budget:,}"
 
     @property
+    def cut(self) -> int | None:
+        """Texts that were cut; None where no submission of its rows says so."""
+        counts = [row.submission.cut for row in self.rows if row.submission.cut is not None]
+        return max(counts, default=None)
+
+    @property
     def tier(self) -> Tier:
         """The model's: boards of one tier stand together, apart from the others."""
         return self.identity.model.tier

@@ -219,15 +219,24 @@ class Submission(Record):
     protocol: Literal["bench", "paper"]
     removal: RemovalIdentity
     max_tokens: Annotated[int, Field(ge=1)] | None
+    cut: Count | None = None
+    """Samples whose text was cut, to `max_tokens` or to what the model reads. None: the file is older than the
+    question. Describes, does not identify."""
     samples: Annotated[list[Name], Field(min_length=1)]
     metrics: dict[Label, MetricInfo]
     rows: Annotated[list[SubmittedRow], Field(min_length=1)]
     origin: Origin
 
+    @model_serializer(mode="wrap")
+    def _as_stated(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An older file stays as it is."""
+        said: dict[str, Any] = handler(self)
+        return said if self.cut is not None else {name: value for name, value in said.items() if name != "cut"}
+
     @property
     def file_name(self) -> str:
         """Readable and unable to leave its folder; the hash is that of everything the file says of its scores."""
-        said = self.model_dump(mode="json", exclude={"origin", "suite"})
+        said = self.model_dump(mode="json", exclude={"origin", "suite", "cut"})
         del said["model"]["training"]
         for row in said["rows"]:
             del row["cost"], row["diagnostics"]

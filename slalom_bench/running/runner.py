@@ -222,14 +222,19 @@ class Runner:
         kept.update(example.id for example in examples)
 
     def _say_cut(self, cell: Cell, rows: Sequence[dict[str, Any]]) -> None:
-        """How many human marks fell away because the texts were cut."""
-        if gone := sum(row.get("marks_cut", 0) for row in rows):
-            marked = gone + sum(sum(row["marks"]) for row in rows if row["marks"])
-            cut = sum(row["truncated"] > 0 for row in rows)
-            self.reporter.say(
-                f"{cell.task} · {cell.model}: {cut} of {len(rows)} texts were cut, and with them {gone} of {marked} "
-                "marked tokens fell away"
-            )
+        """How many texts were cut and to what, and how many human marks fell away with the rest."""
+        cut = [row for row in rows if row["truncated"]]
+        if not cut:
+            return
+        gone = sum(row.get("marks_cut", 0) for row in rows)
+        marked = gone + sum(sum(row["marks"]) for row in rows if row["marks"])
+        why = "what the model reads" if cell.max_tokens is None else "--max-tokens"
+        self.reporter.say(
+            f"{cell.task} · {cell.model}: {len(cut)} of {len(rows)} texts were cut to "
+            f"{max(len(row['tokens']) for row in cut)} tokens ({why}; the longest had "
+            f"{max(len(row['tokens']) + row['truncated'] for row in cut)})"
+            + (f", and with them {gone} of {marked} marked tokens fell away" if gone else "")
+        )
 
     # ---- the record of this call ----
 

@@ -1,7 +1,8 @@
-"""The closing tables of a run: means with intervals, undefined and failed counts, cost."""
+"""The closing tables of a run, as wide as the terminal: means, undefined and failed counts, cost; as data for JSON."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from slalom_bench.results.reading import Run
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.runner import RunResult
 from slalom_bench.showing.comparing import arithmetic, interval, lead, notes, quality_line
-from slalom_bench.showing.wording import about_model, heading, training
+from slalom_bench.showing.wording import TOO_FEW, about_model, cut, heading, training
 
 SUMMARY = ("n", "undefined", "mean", "standard_error", "low", "high")
 """What the JSON summary says of a metric's result."""
@@ -86,53 +87,76 @@ def _model_metric(found: MetricResult) -> dict[str, Any]:
 
 
 def spell(cell: BoardCell | None, intervals: bool = True) -> str:
-    """`0.123* [0.10, 0.15]`, a star for the best and its ties, and how many samples are undefined.
+    """`0.123* [0.10, 0.15] (2)`: a star for the best and its ties, and how many samples are undefined.
 
     On the log scale `0.09* [0.07, 0.11], mean 0.123`: the geometric mean with its interval, then the arithmetic one.
     """
     if cell is None:
         return "-"
     result, first = cell.result, lead(cell)
+    count = f" ({result.undefined})" if result.undefined else ""
     if first is None:
-        return f"undefined ({result.undefined})" if result.undefined else "-"
+        return f"-{count}"
     text = f"{first:.3g}" + ("*" if cell.marked else "")
     if intervals:
         ends = interval(cell)
         text += ("" if ends is None else f" [{ends[0]:.2g}, {ends[1]:.2g}]") + arithmetic(cell)
-    if result.undefined:
-        text += f" ({result.undefined} undef.)"
-    return text
+    return text + count
 
 
 COSTS = ("queries", "model s", "total s", "failed")
-FRAME = 3
-"""Characters that a column takes beside its text."""
+NARROW = 80
+"""Characters that every terminal is taken to have."""
+NAME, HEAD = 30, 13
+"""Longest line of a row's name and of a column's heading; what is longer goes on in the next line."""
+GAP = 2
+"""Characters between two columns."""
 
 
 def print_tables(made: Sequence[Board]) -> None:
-    """Each board on stdout, as tables under each other where its columns do not fit side by side."""
-    import shutil
-    import sys
-
+    """Each board on stdout; columns that do not fit side by side stand under each other, nothing is cut."""
     from rich.console import Console
     from rich.text import Text
 
-    width = max(shutil.get_terminal_size().columns if sys.stdout.isatty() else 200, 80)
-    console = Console(highlight=False, width=width)
+    console = Console(highlight=False)
+    width = console.width = max(console.width, NARROW)
     for board in made:
-        intervals = width >= 50 + 23 * len(board.metrics)
-        columns = _columns(board, intervals)
-        names = ["explainer", *(row.name for row in board.rows)]
-        blocks = _blocks(columns, width - max(map(len, names)) - FRAME - 1)
-        for number, block in enumerate(blocks):
-            console.print(_table(board, block, title=number == 0))
+        console.print(Text(board.title), style="bold")
+        names = ["explainer", *(_folded(row.name, NAME) for row in board.rows)]
+        room = width - _wide(names)
+        whole = _blocks(_columns(board, intervals=True), room)
+        intervals = len(whole) == 1
+        for block in whole if intervals else _blocks(_columns(board, intervals=False), room):
+            console.print(_table(names, block))
+            console.print()
         console.print(Text(_caption(board, intervals)), style="dim")
+        console.print()
+
+
+def _folded(text: str, width: int) -> str:
+    """A name over several lines, broken after dashes, colons and commas where it can be.
+
+    >>> _folded("faithfulness-correlation ↑", 13)
+    'faithfulness-\\ncorrelation ↑'
+    """
+    lines = [""]
+    for part in re.split(r"(?<=[-:,])", text):
+        if len(lines[-1]) + len(part.rstrip()) > width and lines[-1]:
+            lines.append("")
+        lines[-1] += part
+        while len(lines[-1].rstrip()) > width:
+            lines[-1:] = [lines[-1][:width], lines[-1][width:]]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _wide(texts: Sequence[str]) -> int:
+    return max(len(line) for text in texts for line in text.split("\n"))
 
 
 def _columns(board: Board, intervals: bool) -> list[list[str]]:
     """The columns of a board, each its heading and a cell for every row: metrics, then costs."""
     columns = [
-        [heading(info), *(spell(row.cells.get(label), intervals) for row in board.rows)]
+        [_folded(heading(info), HEAD), *(spell(row.cells.get(label), intervals) for row in board.rows)]
         for label, info in board.metrics.items()
     ]
     spent = [
@@ -149,7 +173,7 @@ def _blocks(columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
     blocks: list[list[list[str]]] = [[]]
     used = 0
     for column in columns:
-        needed = max(map(len, column)) + FRAME
+        needed = _wide(column) + GAP
         if blocks[-1] and used + needed > width:
             blocks.append([])
             used = 0
@@ -158,33 +182,35 @@ def _blocks(columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
     return blocks
 
 
-def _table(board: Board, columns: Sequence[Sequence[str]], *, title: bool) -> Any:
+def _table(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Any:
     """One block of columns; what a registered or submitted name holds is text, never markup."""
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(board.title) if title else None, title_justify="left")
-    table.add_column("explainer", no_wrap=True)
-    for column in columns:
-        table.add_column(Text(column[0]), justify="right" if column[0] in COSTS else "left")
-    for row, *cells in zip(board.rows, *(column[1:] for column in columns), strict=True):
-        table.add_row(Text(row.name), *map(Text, cells))
+    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, collapse_padding=True)
+    for column in (names, *columns):
+        justify: Any = "right" if column[0] in COSTS else "left"
+        table.add_column(Text(column[0]), justify=justify, vertical="top", no_wrap=True, min_width=_wide(column))
+    for cells in zip(names[1:], *(column[1:] for column in columns), strict=True):
+        table.add_row(*map(Text, cells))
     return table
 
 
 def _caption(board: Board, intervals: bool) -> str:
+    """What a reader of the numbers must know, a line each."""
     said = board.identity
     shown = (
         "mean [95 % interval], on the log scale geometric mean [its interval], mean"
         if intervals
         else "mean, on the log scale the geometric one (intervals in the report and with --json)"
     )
-    cut = "" if said.max_tokens is None else f", texts cut to {said.max_tokens} tokens"
-    model = "".join(f"\nthe model itself, {name}: {value}" for name, value in about_model(board))
-    said_of_metrics = "".join(f"\n{line}" for line in (quality_line(board), *notes(board)) if line)
-    return (
-        f"{shown}; * best, or none is significantly better by what matters (all pairs, 5 %); "
-        "costs are per sample, as if run alone. "
+    lines = [
+        f"{shown}; (n): n samples undefined; * best, or none is significantly better by what matters (all pairs, 5 %); "
+        "costs are per sample, as if run alone.",
         f"Content {said.task.content[:12]} ({said.task.source}), weights {said.model.identity[:12]} "
-        f"(training: {training(board)}), protocol {said.protocol}, removal {said.removal}{cut}{model}{said_of_metrics}"
-    )
+        f"(training: {training(board)}), protocol {said.protocol}, removal {said.removal}, tokens: {cut(board)}",
+        *(f"the model itself, {name}: {value}" for name, value in about_model(board)),
+        TOO_FEW if board.too_few else quality_line(board),
+        *notes(board),
+    ]
+    return "\n".join(line for line in lines if line)

@@ -58,11 +58,20 @@ def facts(board: Board) -> list[tuple[str, str]]:
         ("model", f"{said.model.name}, {said.model.dtype}, weights {said.model.identity[:12]}"),
         ("training", training(board)),
         ("samples", f"{len(board.samples)} (set {short_hash(list(board.samples), 8)})"),
-        ("tokens", "whole texts" if said.max_tokens is None else f"first {said.max_tokens}"),
+        ("tokens", cut(board)),
         ("budget", f"{said.budget:,} queries a sample"),
         ("protocol", said.protocol),
         ("removal", f"{said.removal} v{said.removal.version}"),
     ]
+
+
+def cut(board: Board) -> str:
+    """How much of the texts was read: whole texts only where it is known that none was cut."""
+    limit = board.identity.max_tokens
+    read = "as far as the model reads" if limit is None else f"first {limit}"
+    if board.cut is None:
+        return read
+    return f"{read}, {board.cut} of {len(board.samples)} texts cut" if board.cut else "whole texts"
 
 
 def training(board: Board) -> str:

@@ -127,7 +127,7 @@ def test_the_terminal_and_its_json_say_the_same(mixed, capsys):
     text = told(result, capsys, as_json=False)
     for name, row in rows.items():
         said = row.results[LENGTH]
-        assert re.search(rf"{name} .*{said.mean:.3g}\*? .*\({said.undefined} undef\.\).* {row.failed} ", text), name
+        assert re.search(rf"{name} .*{said.mean:.3g}\*?  *\({said.undefined}\).* {row.failed}\n", text), name
 
 
 def test_the_report_says_the_same(mixed):
