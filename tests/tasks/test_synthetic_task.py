@@ -123,5 +123,5 @@ def test_a_longer_evaluation_keeps_its_size_and_bad_sizes_are_named() -> None:
         load_task("synthetic-slalom", {"vocabulary": 201})
     with pytest.raises(InvalidInput, match="train_size must be int >= 0, not -1"):
         load_task("synthetic-linear", {"train_size": -1})
-    with pytest.raises(InvalidInput, match="no evaluation examples"):
+    with pytest.raises(InvalidInput, match="evaluation_size must be int >= 1, not 0"):
         load_task("synthetic-linear", {"evaluation_size": 0})
