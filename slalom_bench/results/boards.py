@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import get_args
 
-from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.entries import Tier
 from slalom_bench.errors import InvalidInput
+from slalom_bench.results.claims import Claim, Conflict, settled
+from slalom_bench.results.columns import columns
 from slalom_bench.results.quality import MetricQuality, metric_agreement, metric_quality
 from slalom_bench.results.ranking import Ranked, Ranking, rank
 from slalom_bench.results.separation import too_few
@@ -46,7 +47,7 @@ class BoardRow:
     submission: Submission
     cells: Mapping[MetricLabel, BoardCell]
     also: tuple[str, ...] = ()
-    """Older submissions of the same row, with how far their means are away."""
+    """Names of other files that say the same of this row."""
 
     @property
     def family(self) -> str:
@@ -119,6 +120,10 @@ class Board:
     quality: Mapping[MetricLabel, MetricQuality]
     agreement: Mapping[tuple[MetricLabel, MetricLabel], float]
     """Rank correlations between metrics over rows."""
+    conflicts: Sequence[Conflict] = ()
+    """Rows that files give different values of; every one of them is among the rows."""
+    left_out: Mapping[MetricLabel, Sequence[str]] = field(default_factory=dict)
+    """Metrics on whose meaning files disagree, with what they say: no column of them can be ranked."""
 
     @property
     def title(self) -> str:
@@ -151,30 +156,14 @@ class Board:
         return [found[key] for key in sorted(found, key=lambda key: (not key, key))]
 
 
-@dataclass(frozen=True)
-class _Member:
-    """A row of a submission, with the submission."""
-
-    submission: Submission
-    row: SubmittedRow
-
-    @property
-    def key(self) -> str:
-        """Submissions of one explainer and set of seeds are the same row, submitted again."""
-        return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds])
-
-    def scores(self, label: MetricLabel) -> Scores:
-        return self.submission.scores(self.row, label)
-
-
 def boards(submissions: Sequence[Submission]) -> list[Board]:
     """Every board of these submissions, in an order that depends on nothing but what they say."""
-    found: dict[str, list[_Member]] = {}
-    for submission in sorted(submissions, key=lambda s: (s.origin.started, s.file_name)):
+    found: dict[str, list[Claim]] = {}
+    for submission in sorted(submissions, key=lambda s: (s.file_name, s.origin.started)):
         for row in submission.rows:
             key = short_hash([submission.identity(row).table_key, submission.samples], 12)
-            found.setdefault(key, []).append(_Member(submission, row))
-    made = [_board(key, members) for key, members in found.items()]
+            found.setdefault(key, []).append(Claim(submission, row))
+    made = [_board(key, claims) for key, claims in found.items()]
 
     def place(board: Board) -> tuple[str, int, str, str, int, str]:
         said = board.identity
@@ -190,65 +179,59 @@ def boards(submissions: Sequence[Submission]) -> list[Board]:
     return sorted(made, key=place)
 
 
-def _board(key: str, members: Sequence[_Member]) -> Board:
-    every = _metrics([member.submission for member in members])
+def _board(key: str, claims: Sequence[Claim]) -> Board:
+    every, left_out = columns(claim.submission for claim in claims)
     metrics = {label: info for label, info in every.items() if info.level == "explainer"}
-    versions: dict[str, list[_Member]] = {}
-    for member in members:
-        versions.setdefault(member.key, []).append(member)
-    latest = dict(zip(_names([same[-1].row for same in versions.values()]), versions.values(), strict=True))
-    rankings = {label: _ranking(label, info, latest) for label, info in metrics.items()}
+    named, conflicts = settled(claims)
+    rankings = {label: _ranking(label, info, named) for label, info in metrics.items()}
+    placed = {label: {ranked.name: ranked for ranked in ranking.rows} for label, ranking in rankings.items()}
     rows = []
-    for name, (*older, member) in latest.items():
-        results = member.row.results
-        cells = {label: _cell(rankings[label], results[label], name) for label in metrics if label in results}
-        also = tuple(_distance(member.row, old.row) for old in older)
-        rows.append(BoardRow(name, member.row, member.submission, cells, also))
+    for name, claim in named.items():
+        results = claim.row.results
+        cells = {
+            label: BoardCell(results[label], ranked, rankings[label].separates and ranked.tied_with_best)
+            for label in metrics
+            if label in results and (ranked := placed[label][name])
+        }
+        rows.append(BoardRow(name, claim.row, claim.submission, cells, claim.also))
     first = next(iter(metrics), None)
     rows.sort(key=lambda row: (_place(row, first), row.name))
-    identity = members[0].submission.identity(members[0].row)
     return Board(
         key,
-        identity,
-        members[0].submission.samples,
+        claims[0].submission.identity(claims[0].row),
+        claims[0].submission.samples,
         metrics,
-        _about_model(every, members),
+        _about_model(every, claims),
         rows,
         rankings,
-        {label: metric_quality(ranking, _halves(label, latest)) for label, ranking in rankings.items()},
+        {label: metric_quality(ranking, _halves(label, named)) for label, ranking in rankings.items()},
         metric_agreement(rankings),
+        conflicts,
+        left_out,
     )
 
 
-def _about_model(
-    metrics: Mapping[MetricLabel, MetricInfo], members: Sequence[_Member]
-) -> dict[MetricLabel, MetricResult]:
+def _about_model(metrics: Mapping[MetricLabel, MetricInfo], claims: Sequence[Claim]) -> dict[MetricLabel, MetricResult]:
     made = {}
     for label, info in metrics.items():
-        found = next((member.row.results[label] for member in members if label in member.row.results), None)
+        found = next((claim.row.results[label] for claim in claims if label in claim.row.results), None)
         if info.level == "model" and found is not None and found.mean is not None:
             made[label] = MetricResult(info, found)
     return made
 
 
-def _ranking(label: MetricLabel, info: MetricInfo, latest: Mapping[str, Sequence[_Member]]) -> Ranking:
-    table = {name: same[-1].scores(label) for name, same in latest.items() if label in same[-1].row.results}
+def _ranking(label: MetricLabel, info: MetricInfo, named: Mapping[str, Claim]) -> Ranking:
+    table = {name: claim.scores(label) for name, claim in named.items() if label in claim.row.results}
     try:
         return rank(table, info.direction, scale=info.scale or "linear", relevant=info.relevant)
     except InvalidInput as error:
-        raise InvalidInput(f"{label} on {latest[next(iter(table))][-1].submission.task.name}: {error}") from error
+        raise InvalidInput(f"{label} on {next(iter(named.values())).submission.task.name}: {error}") from error
 
 
-def _halves(label: MetricLabel, latest: Mapping[str, Sequence[_Member]]) -> list[dict[str, Scores]]:
+def _halves(label: MetricLabel, named: Mapping[str, Claim]) -> list[dict[str, Scores]]:
     """The scores of every row on either half of a metric's masks; no tables where the metric draws none."""
-    last = {name: same[-1] for name, same in latest.items()}
-    drawn = {name: m for name, m in last.items() if label in m.row.results and m.row.results[label].halves}
-    return [{name: m.submission.half(m.row, label, i) for name, m in drawn.items()} for i in (0, 1)] if drawn else []
-
-
-def _cell(ranking: Ranking, result: MetricSummary, name: str) -> BoardCell:
-    ranked = next(ranked for ranked in ranking.rows if ranked.name == name)
-    return BoardCell(result, ranked, ranking.separates and ranked.tied_with_best)
+    drawn = {name: c for name, c in named.items() if label in c.row.results and c.row.results[label].halves}
+    return [{name: c.submission.half(c.row, label, i) for name, c in drawn.items()} for i in (0, 1)] if drawn else []
 
 
 def _place(row: BoardRow, label: MetricLabel | None) -> tuple[int, float]:
@@ -256,43 +239,3 @@ def _place(row: BoardRow, label: MetricLabel | None) -> tuple[int, float]:
     if cell is None:
         return (2, 0.0)
     return (1, 0.0) if cell.ranked.rank is None else (0, float(cell.ranked.rank))
-
-
-def _names(rows: Sequence[SubmittedRow]) -> list[str]:
-    """Titles, with version and seeds where a title alone does not tell two rows apart, and a number if need be."""
-    titles = [row.explainer.title for row in rows]
-    names: list[str] = []
-    for title, row in zip(titles, rows, strict=True):
-        seeds = ",".join(map(str, row.seeds))
-        name = title if titles.count(title) == 1 else f"{title} (v{row.explainer.version}, seeds {seeds})"
-        names.append(f"{name} #{len(names) + 1}" if name in names else name)
-    return names
-
-
-def _metrics(submissions: Sequence[Submission]) -> dict[MetricLabel, MetricInfo]:
-    """Columns in the order that metrics declare; two files may not disagree on what a metric is."""
-    found: dict[MetricLabel, MetricInfo] = {}
-    for submission in submissions:
-        for label, info in submission.metrics.items():
-            known = found.setdefault(label, _completed(info))
-            if (known.direction, known.headline) != (info.direction, info.headline):
-                raise InvalidInput(
-                    f"{submission.file_name} says {label} is {info.direction}, {info.headline}; another submission of "
-                    f"this task says {known.direction}, {known.headline}: correct or remove one"
-                )
-    return dict(sorted(found.items(), key=lambda item: (item[1].order, item[0])))
-
-
-def _completed(info: MetricInfo) -> MetricInfo:
-    """What a file from before metrics declared a scale does not say, as the metric that is registered here says it."""
-    entry = registry.metrics.find(info.name)
-    if info.scale is not None or entry is None:
-        return info
-    return info.model_copy(update={"scale": entry.scale, "relevant": entry.relevant})
-
-
-def _distance(new: SubmittedRow, old: SubmittedRow) -> str:
-    """How far the means of two submissions of one row are apart, metric by metric."""
-    both = [(label, new.results[label].mean, old.results[label].mean) for label in new.results if label in old.results]
-    parts = [f"{label} {abs(a - b):.2g}" for label, a, b in both if a is not None and b is not None]
-    return ", ".join(parts) or "nothing in common"

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from tempfile import TemporaryDirectory
 
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.collect import require_results
+from slalom_bench.results.near import TOLERANCE, near
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Submission, SubmittedRow, task_reference
 from slalom_bench.running.identity import CellIdentity, MetricLabel
@@ -18,14 +18,6 @@ from slalom_bench.running.loading import OUTSIDE, Loader, Subject
 from slalom_bench.running.runner import Runner
 from slalom_bench.running.store import RunStore
 from slalom_bench.running.suite import Suite, make_suite
-
-SMALLEST = 1e-9
-"""A difference below this is none."""
-TOLERANCE = 0.01
-"""How far a recomputed score may be off, as a share of its size or of the median size of those recomputed:
-nothing that was submitted widens it.
-
-On one machine nothing differs; another number of threads changes last bits, which a fit or a ranking can enlarge."""
 
 
 @dataclass(frozen=True)
@@ -150,12 +142,10 @@ def _beside(submission: Submission, again: Submission, tolerance: float) -> list
     made = []
     for row in (row for row in submission.rows if _key(row) in computed):
         for label, result in computed[_key(row)].results.items():
-            usual = median([abs(value) for value in result.values if value is not None] or [0.0])
-            for sample, new, old in zip(again.samples, result.values, row.results[label].values, strict=False):
-                within = old is new is None
-                if old is not None and new is not None:
-                    within = abs(old - new) <= max(SMALLEST, tolerance * max(abs(new), usual))
-                made.append(Recomputed(row.title, label, sample, old, new, within))
+            submitted = row.results[label].values[: len(result.values)]
+            within = near(result.values, submitted, tolerance)
+            each = zip(again.samples, submitted, result.values, within, strict=True)
+            made += [Recomputed(row.title, label, *values) for values in each]
     return made
 
 

@@ -10,6 +10,7 @@ import json
 import shlex
 import stat
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -233,14 +234,19 @@ class Submission(Record):
         said: dict[str, Any] = handler(self)
         return said if self.cut is not None else {name: value for name, value in said.items() if name != "cut"}
 
-    @property
-    def file_name(self) -> str:
-        """Readable and unable to leave its folder; the hash is that of everything the file says of its scores."""
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything the file says of its scores."""
         said = self.model_dump(mode="json", exclude={"origin", "suite", "cut"})
         del said["model"]["training"]
         for row in said["rows"]:
             del row["cost"], row["diagnostics"]
-        return f"{file_name(self.task.name, self.model.name)}-{short_hash(said, 16)}.json"
+        return short_hash(said, 16)
+
+    @property
+    def file_name(self) -> str:
+        """Readable and unable to leave its folder."""
+        return f"{file_name(self.task.name, self.model.name)}-{self.fingerprint}.json"
 
     def identity(self, row: SubmittedRow) -> CellIdentity:
         """The cell of a row's first seed."""

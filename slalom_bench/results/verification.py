@@ -7,6 +7,7 @@ import math
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.results.collect import collect
+from slalom_bench.results.columns import contradicted
 from slalom_bench.results.reading import Run
 from slalom_bench.results.statistics import summarise
 from slalom_bench.results.submission import MetricSummary, Submission, SubmittedRow
@@ -28,6 +29,7 @@ def problems(submission: Submission, file_name: str) -> list[str]:
     for label, info in submission.metrics.items():
         if label != info.label:
             found.append(f"metric {label}: its name, version and parameters make {info.label}")
+        found += [f"metric {label}: its {wrong}" for wrong in contradicted(info)]
     for row in submission.rows:
         found += [f"{row.title}: {wrong}" for wrong in _row_problems(submission, row)]
     return found
@@ -79,10 +81,6 @@ def notes(submission: Submission) -> list[str]:
             found.append(f"{kind} {name} is not registered here")
         elif entry.version != version:
             found.append(f"{kind} {name} is version {version} there and {entry.version} here")
-    for label, info in submission.metrics.items():
-        here = registry.metrics.find(info.name)
-        if here is not None and (here.direction, here.headline) != (info.direction, info.headline):
-            found.append(f"metric {label} is {here.direction}, {here.headline} here, not as the file says")
     if submission.origin.dirty:
         found.append("it was made from a checkout with uncommitted changes")
     return found

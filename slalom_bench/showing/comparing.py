@@ -171,9 +171,20 @@ def scale_note(board: Board) -> str:
     return f"{', '.join(names)}: {LOG_SCALE}." if names else ""
 
 
+def conflict_notes(board: Board) -> list[str]:
+    """Where files contradict each other, with what each of them says; only the removal of a file decides."""
+    found = []
+    for one in board.conflicts:
+        said = ", ".join(f"{'undefined' if mean is None else number(mean)} in {file}" for file, mean in one.means)
+        found.append(f"Conflict: {one.row} has {one.metric} {said}. All are shown until a reviewer removes a file.")
+    for label, opinions in board.left_out.items():
+        found.append(f"Conflict: {label} is left out, being {', but '.join(opinions)}.")
+    return found
+
+
 def notes(board: Board) -> Sequence[str]:
     """What a reader of the marks must know beside them."""
-    return [note for note in (scale_note(board), blind_note(board)) if note]
+    return [note for note in (*conflict_notes(board), scale_note(board), blind_note(board)) if note]
 
 
 def quality_line(board: Board) -> str:

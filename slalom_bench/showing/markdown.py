@@ -122,9 +122,9 @@ def undefined(board: Board) -> str:
 
 
 def commands(board: Board) -> str:
-    """The command of every row, and how far older submissions of it are away."""
+    """The command of every row, and which other files say the same of it."""
     lines = [f"- {escape(row.name)}: {code(row.command)}" for row in board.rows]
-    lines += [f"- {escape(row.name)}, submitted before too: means apart by {a}" for row in board.rows for a in row.also]
+    lines += [f"- {escape(row.name)}: the same in {escape(file)}" for row in board.rows for file in row.also]
     return "\n".join(lines)
 
 

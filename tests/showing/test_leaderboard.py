@@ -72,13 +72,70 @@ def test_only_what_may_be_compared_shares_a_table(submissions):
     assert len(boards([full, described])) == 2
 
 
-def test_a_row_submitted_twice_is_shown_once_with_the_distance(submissions):
+def test_a_row_submitted_twice_is_shown_once_and_names_the_other_file(submissions):
     full = next(s for s in submissions if s.model.tier == "full")
-    later = altered(full, origin__started="2099-01-01T00:00:00+00:00")
-    board = boards([later, full])[0]
+    again = altered(full, suite="mine", rows__0__failures={"Odd": 1}, origin__started="2099-01-01T00:00:00+00:00")
+    board = boards([again, full])[0]
     assert len(board.rows) == 5
-    assert all(row.submission.origin.started.startswith("2099") for row in board.rows)
-    assert all("deletion@1 0" in row.also[0] for row in board.rows if row.name != "zero")
+    assert not board.conflicts
+    assert {(row.submission.file_name, *row.also) for row in board.rows} == {
+        tuple(sorted((full.file_name, again.file_name)))
+    }
+
+
+@pytest.mark.parametrize("started", ["1999-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"])
+def test_no_file_replaces_a_row_of_another_and_both_values_are_shown(submissions, started):
+    full = next(s for s in submissions if s.model.tier == "full")
+    at = next(i for i, row in enumerate(full.rows) if row.title == "random, budget 30")
+    mean = full.rows[at].results[DELETION].mean
+    values = [None if v is None else v + 0.5 for v in full.rows[at].results[DELETION].values]
+    fake = {f"rows__{at}__results__deletion@1__values": values, f"rows__{at}__results__deletion@1__mean": mean + 0.5}
+    stranger = altered(full, origin__started=started, **fake)
+    assert generate([full, stranger]) == generate([stranger, full])
+    board = next(b for b in boards([full, stranger]) if b.identity.budget == 30)
+    rows = {row.submission.file_name: row for row in board.rows if row.submitted.explainer.name == "random"}
+    assert {file: row.cells[DELETION].result.mean for file, row in rows.items()} == {
+        full.file_name: mean,
+        stranger.file_name: mean + 0.5,
+    }
+    assert all("in conflict, file" in row.name for row in rows.values())
+    assert len(board.rows) == 6
+    (note,) = [note for note in markdown.section(board).splitlines() if note.startswith("Conflict: random")]
+    for file, value in ((full.file_name, mean), (stranger.file_name, mean + 0.5)):
+        assert safe_text.markdown(f"{number(value)} in {file}") in note
+        assert f"{number(value)} in {file}" in generate([full, stranger])["index.html"]
+
+
+@pytest.mark.parametrize("text", ["now", "2026-01-31", "2026-01-31T12:00:00", "9999"])
+def test_a_start_is_a_time_with_its_zone(submissions, text):
+    with pytest.raises(ValueError, match="started"):
+        altered(submissions[0], origin__started=text)
+
+
+def test_a_flipped_direction_is_the_fault_of_the_file_that_says_it(finished, tmp_path, capsys):
+    (first, second) = submit(read_run(finished), tmp_path / "results")
+    honest = read_submission(first)
+    flipped = altered(honest, **{"metrics__deletion@1__direction": "lower"})
+    bad = first.with_name(flipped.file_name)
+    bad.write_text(to_text(flipped))
+    with pytest.raises(typer.Exit):
+        leaderboard_command(out=tmp_path)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"left out: {bad}: metric deletion@1: its direction is lower, not higher")
+    assert (tmp_path / "index.html").read_text() == generate([honest, read_submission(second)])["index.html"]
+
+
+def test_of_a_metric_that_nobody_knows_neither_of_two_opinions_is_taken(submissions):
+    full = next(s for s in submissions if s.model.tier == "full")
+    text = to_text(full).replace('"deletion@1"', '"odd@1"').replace('"name": "deletion"', '"name": "odd"')
+    honest = Submission.model_validate_json(text)
+    headline = honest.metrics[MetricLabel.of("odd", 1)].headline
+    flipped = altered(honest, **{"metrics__odd@1__direction": "lower"})
+    board = boards([honest, flipped])[0]
+    assert [label.name for label in board.metrics] == ["strict-fidelity"]
+    page = markdown.section(board)
+    assert safe_text.markdown(f"higher, {headline} in {honest.file_name}") in page
+    assert safe_text.markdown(f"lower, {headline} in {flipped.file_name}") in page
 
 
 def test_a_new_version_of_an_explainer_is_another_row(submissions):

@@ -1,0 +1,100 @@
+"""Rows of several submissions that claim to be one: a single row where they agree, a conflict where they do not.
+
+No file replaces what another one says, whenever it was made: which of two is right is a reviewer's to decide, by
+removing the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from slalom_bench.core.hashing import short_hash
+from slalom_bench.results.near import near
+from slalom_bench.results.statistics import Scores
+from slalom_bench.results.submission import Submission, SubmittedRow
+from slalom_bench.running.identity import MetricLabel
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A row of a submission, and the other submissions that say the same of it."""
+
+    submission: Submission
+    row: SubmittedRow
+    """With the metrics of those others where it has none of its own."""
+    also: tuple[str, ...] = ()
+    """The names of their files."""
+
+    @cached_property
+    def key(self) -> str:
+        """Of one explainer and set of seeds: claims that share it are claims of the same row."""
+        return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds])
+
+    def scores(self, label: MetricLabel) -> Scores:
+        """The headline value of every sample."""
+        return self.submission.scores(self.row, label)
+
+    def differs(self, other: Claim) -> list[MetricLabel]:
+        """The metrics of both on which they do not agree."""
+        return [
+            label
+            for label, result in self.row.results.items()
+            if label in other.row.results and not all(near(result.values, other.row.results[label].values))
+        ]
+
+    def with_(self, other: Claim) -> Claim:
+        """Both of them, which agree, as one."""
+        row = self.row.model_copy(update={"results": other.row.results | self.row.results})
+        return replace(self, row=row, also=(*self.also, other.submission.file_name))
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A row that files give different values of."""
+
+    row: str
+    metric: MetricLabel
+    means: Sequence[tuple[str, float | None]]
+    """The name of each file and the mean that it gives."""
+
+
+def settled(claims: Sequence[Claim]) -> tuple[dict[str, Claim], list[Conflict]]:
+    """The rows to show, by names that differ, and what is in conflict among them."""
+    same: dict[str, list[Claim]] = {}
+    for claim in claims:
+        known = same.setdefault(claim.key, [])
+        at = next((i for i, other in enumerate(known) if not other.differs(claim)), None)
+        if at is None:
+            known.append(claim)
+        else:
+            known[at] = known[at].with_(claim)
+    conflicts = [found for rivals in same.values() for found in _conflicts(rivals)]
+    return _named(list(same.values())), conflicts
+
+
+def _conflicts(rivals: Sequence[Claim]) -> list[Conflict]:
+    labels = {label: None for one in rivals for other in rivals for label in one.differs(other)}
+    return [
+        Conflict(
+            rivals[0].row.explainer.title,
+            label,
+            [(one.submission.file_name, one.row.results[label].mean) for one in rivals if label in one.row.results],
+        )
+        for label in labels
+    ]
+
+
+def _named(rows: Sequence[Sequence[Claim]]) -> dict[str, Claim]:
+    """Titles, with version and seeds where a title alone does not tell rows apart, and the file in a conflict."""
+    titles = [rivals[0].row.explainer.title for rivals in rows]
+    names: dict[str, Claim] = {}
+    for title, rivals in zip(titles, rows, strict=True):
+        row = rivals[0].row
+        seeds = ",".join(map(str, row.seeds))
+        name = title if titles.count(title) == 1 else f"{title} (v{row.explainer.version}, seeds {seeds})"
+        for claim in rivals:
+            own = name if len(rivals) == 1 else f"{name} (in conflict, file {claim.submission.fingerprint[:8]})"
+            names[f"{own} #{len(names) + 1}" if own in names else own] = claim
+    return names
