@@ -199,19 +199,6 @@ def test_fingerprints_differ_with_the_machine():
     assert one.fingerprint != one.model_copy(update={"threads": 2}).fingerprint
 
 
-def test_two_files_may_not_disagree_on_a_metric(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
-    with pytest.raises(InvalidInput, match="says deletion@1 is lower"):
-        boards(
-            [
-                full,
-                altered(
-                    full, **{"metrics__deletion@1__direction": "lower", "origin__started": "2099-01-01T00:00:00+00:00"}
-                ),
-            ]
-        )
-
-
 def test_tiers_have_their_own_parts(submissions):
     text = generate(submissions)["synthetic-slalom.md"]
     full, embedded = text.index("## Full models"), text.index("## Embedded default")
