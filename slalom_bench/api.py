@@ -30,6 +30,7 @@ def build_suite(
     protocol: str | None = None,
     removal: str | None = None,
     max_tokens: int | None = None,
+    target: int | str | None = None,
     scale: str | None = None,
 ) -> Suite:
     """A named suite with changes, or one made of a task: then every explainer and every metric that applies is run.
@@ -46,6 +47,7 @@ def build_suite(
         protocol: bench or paper.
         removal: the removal rule's reference.
         max_tokens: cut texts to so many content tokens.
+        target: the class to explain, by number or name; class 1 of two and the predicted one of more unless given.
         scale: one of the suite's own scales.
 
     Returns:
@@ -68,6 +70,7 @@ def build_suite(
         "protocol": protocol,
         "removal": removal,
         "max_tokens": max_tokens,
+        "target": target,
     }
     given = {key: value for key, value in given.items() if value is not None}
     if suite is not None:
@@ -101,7 +104,7 @@ def run(
 
     Args:
         suite: a built-in suite's name, a TOML file or a `Suite`.
-        out: the run directory; `runs/NAME` unless given. What is there already is not computed again.
+        out: the run directory; the suite's `directory` unless given. What is there already is not computed again.
         mode: `resume` goes on, `restart` begins anew, `score-only` scores what is explained.
         device: cpu, cuda, cuda:N, mps or auto.
         dtype: float32 unless a large model must be smaller.
@@ -111,8 +114,8 @@ def run(
         command: the command line that is recorded.
         model_options: further fields of `ModelOptions`.
         **what: `task`, `model`, `explainer`, `metric` (references), `budget`, `seed` (numbers), each one or a list;
-            `samples`, `protocol`, `removal`, `max_tokens`, `scale`: without a suite they are the suite, with one they
-            change it. A model may also be an object that `slalom_bench.backends.adopting.adopt` takes.
+            `samples`, `protocol`, `removal`, `max_tokens`, `target`, `scale`: without a suite they are the suite, with
+            one they change it. A model may also be an object that `slalom_bench.backends.adopting.adopt` takes.
 
     Returns:
         What was done, where its results are, and these as frames: `.board()`, `.scores()`.
@@ -130,7 +133,7 @@ def run(
     spec = suite if isinstance(suite, Suite) else build_suite(suite, **_as_references(what))
     folder = None if data_dir is None else Path(data_dir)
     options = ModelOptions(device=device, dtype=dtype, data_dir=folder, **(model_options or {}))
-    path = Path("runs") / spec.name if out is None else Path(out)
+    path = spec.directory if out is None else Path(out)
     shown = Reporter() if reporter is None else reporter
     return Finished.of(
         run_suite(spec, path, options, mode=mode, token_budget=token_budget, reporter=shown, command=command)

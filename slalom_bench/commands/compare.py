@@ -23,7 +23,9 @@ def compare_command(
     run_b: Annotated[Path, typer.Argument(help="The run that is compared.")],
     budgets: Annotated[
         tuple[int, int] | None,
-        typer.Option(help="Compare A's rows at the first budget with B's at the second; A and B may be one run."),
+        typer.Option(
+            help="Compare A's rows at the first budget with B's at the second, else at equal ones; also of one run."
+        ),
     ] = None,
     fail_on_regression: Annotated[
         bool, typer.Option("--fail-on-regression", help="Exit code 1 if B is worse anywhere.")

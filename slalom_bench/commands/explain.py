@@ -27,7 +27,9 @@ def explain_command(
         str | None,
         typer.Option(help="The class to explain, by name or number; else class 1 of two, the predicted one of more."),
     ] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Read only so many content tokens.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Read only so many content tokens; else all that the model reads.")
+    ] = None,
     removal: Annotated[str, typer.Option(help="delete, gap, mask or pad.")] = "delete",
     top: Annotated[int, typer.Option(min=0, help="How many tokens the table shows.")] = 10,
     plot: Annotated[Path | None, typer.Option(help="Write a figure: .svg, .png or .pdf.")] = None,
@@ -36,8 +38,10 @@ def explain_command(
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     data_dir: Annotated[Path | None, typer.Option(help="Folder with data and models; else SLALOM_BENCH_DATA.")] = None,
     train: Annotated[bool, typer.Option("--train", help="Train the model if it is not there yet.")] = False,
-    base_url: Annotated[str | None, typer.Option(help="Endpoint of openai:MODEL.")] = None,
-    max_requests: Annotated[int | None, typer.Option(min=1, help="Hard cap on requests to an endpoint.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Endpoint of openai:MODEL, by default none.")] = None,
+    max_requests: Annotated[
+        int | None, typer.Option(min=1, help="Hard cap on requests to an endpoint; no cap unless given.")
+    ] = None,
 ) -> None:
     """Explain one text: coloured tokens, a table of the strongest, and on request a figure or a page.
 

@@ -11,12 +11,14 @@ import typer
 
 def power_command(
     run: Annotated[Path, typer.Argument(help="A run directory.")],
-    metric: Annotated[str | None, typer.Option(help="Only this metric.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Only this metric; else all.")] = None,
     a: Annotated[str | None, typer.Option("--a", help="A method of the run; with --b. Else the top two.")] = None,
-    b: Annotated[str | None, typer.Option("--b", help="The other method.")] = None,
+    b: Annotated[str | None, typer.Option("--b", help="The other method; else the second of the top two.")] = None,
     difference: Annotated[
         float | None,
-        typer.Option(help="The difference to look for: in the metric's unit, on the log scale a share (0.05: 5 %)."),
+        typer.Option(
+            help="Difference to look for: in the metric's unit, on the log scale a share (0.05: 5 %); else as found."
+        ),
     ] = None,
     power: Annotated[float, typer.Option(help="How often the difference is to be found.")] = 0.8,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON on stdout.")] = False,

@@ -13,24 +13,34 @@ if TYPE_CHECKING:
     from slalom_bench.results.profile import ProfileRow, Timed
     from slalom_bench.running.suite import Suite
 
-Several = "NAME[:key=value,...]. May be given several times."
+Several = "NAME[:key=value,...]; the suite's unless given. May be given several times."
 
 
 def profile_command(
-    suite: Annotated[str | None, typer.Option(help="A built-in suite or a TOML file.")] = None,
+    suite: Annotated[str | None, typer.Option(help="A built-in suite or a TOML file; else give --task.")] = None,
     task: Annotated[list[str] | None, typer.Option(help=Several)] = None,
     model: Annotated[list[str] | None, typer.Option(help=Several)] = None,
     explainer: Annotated[list[str] | None, typer.Option(help=Several)] = None,
     metric: Annotated[list[str] | None, typer.Option(help=Several)] = None,
-    budget: Annotated[list[str] | None, typer.Option(help="500,1000,2000 for several.")] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="Texts for the quality curves.")] = None,
+    budget: Annotated[
+        list[str] | None, typer.Option(help="500,1000,2000 for several; the suite's unless given, or 1000.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="Texts for the quality curves; the suite's unless given, or 10.")
+    ] = None,
     timed: Annotated[int, typer.Option(min=1, help="Texts that are timed.")] = 3,
     replicates: Annotated[int, typer.Option(min=1, help="Timed repetitions of each.")] = 3,
     warmup: Annotated[int, typer.Option(min=0, help="Untimed repetitions before.")] = 1,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Cut texts to so many content tokens; the suite's unless given.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="The class to explain, by name or number; else class 1 of two, the predicted one of more."),
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory; runs/SUITE-profile unless given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; that of `run` with -profile unless given.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout.")] = False,
 ) -> None:
     """Time every explainer at every budget, one alone at a time, and draw quality against cost.
@@ -58,8 +68,9 @@ def profile_command(
         budget=numbers("--budget", budget),
         samples=samples,
         max_tokens=max_tokens,
+        target=target,
     )
-    path = out or Path("runs") / f"{spec.name}-profile"
+    path = out or Path(f"{spec.directory}-profile")
     rows = _profile(spec, path, ModelOptions(device=device, data_dir=data_dir), Timed(timed, warmup, replicates))
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows]))

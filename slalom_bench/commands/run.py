@@ -16,37 +16,69 @@ if TYPE_CHECKING:
     from slalom_bench.running.suite import Suite
 
 Several = "May be given several times."
+SUITES = "the suite's unless given"
 
 
 def run_command(
-    suite: Annotated[str | None, typer.Option(help="A built-in suite (smoke, imdb, ...) or a TOML file.")] = None,
-    task: Annotated[list[str] | None, typer.Option(help=f"NAME[:key=value,...] or text:FILE. {Several}")] = None,
-    model: Annotated[
-        list[str] | None, typer.Option(help=f"NAME[:key=value,...], hf:DIR_OR_ID or openai:MODEL. {Several}")
+    suite: Annotated[
+        str | None, typer.Option(help="A built-in suite (smoke, imdb, ...) or a TOML file; else give --task.")
     ] = None,
-    explainer: Annotated[list[str] | None, typer.Option(help=f"NAME[:key=value,...]. {Several}")] = None,
-    metric: Annotated[list[str] | None, typer.Option(help=f"NAME[:key=value,...]. {Several}")] = None,
-    budget: Annotated[list[str] | None, typer.Option(help="Model queries per sample; 500,1000 for several.")] = None,
-    samples: Annotated[int | None, typer.Option(min=1, help="How many texts.")] = None,
-    seed: Annotated[list[str] | None, typer.Option(help="0,1,2 for several.")] = None,
-    protocol: Annotated[Literal["bench", "paper"] | None, typer.Option(help="Fair, or as published.")] = None,
-    scale: Annotated[str | None, typer.Option(help="A scale that the suite defines, e.g. paper.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
-    removal: Annotated[str | None, typer.Option(help="How a token is removed: delete, gap, mask, pad, ...")] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help=f"NAME[:key=value,...] or text:FILE; {SUITES}. {Several}")
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help=f"NAME[:key=value,...], hf:DIR_OR_ID or openai:MODEL; {SUITES}, or mini-bert. {Several}"),
+    ] = None,
+    explainer: Annotated[
+        list[str] | None, typer.Option(help=f"NAME[:key=value,...]; {SUITES}, or all. {Several}")
+    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(help=f"NAME[:key=value,...]; {SUITES}, or all. {Several}")] = None,
+    budget: Annotated[
+        list[str] | None, typer.Option(help=f"Model queries per sample; 500,1000 for several; {SUITES}, or 1000.")
+    ] = None,
+    samples: Annotated[int | None, typer.Option(min=1, help=f"How many texts; {SUITES}, or 10.")] = None,
+    seed: Annotated[list[str] | None, typer.Option(help=f"0,1,2 for several; {SUITES}, or 0.")] = None,
+    protocol: Annotated[
+        Literal["bench", "paper"] | None, typer.Option(help=f"Fair, or as published; {SUITES}, or bench.")
+    ] = None,
+    scale: Annotated[
+        str | None, typer.Option(help="A scale that the suite defines, e.g. paper; else the default one.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help=f"Cut texts to so many content tokens; {SUITES}, or whole.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="The class to explain, by name or number; else class 1 of two, the predicted one of more."),
+    ] = None,
+    removal: Annotated[
+        str | None, typer.Option(help=f"How a token is removed: delete, gap, mask, pad, ...; {SUITES}, or delete.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     dtype: Annotated[str, typer.Option(help="float32 unless a large model must be smaller.")] = "float32",
-    device_map: Annotated[str | None, typer.Option(help="Spread a large model: auto, or as accelerate has it.")] = None,
-    token_budget: Annotated[int | None, typer.Option(min=1, help="Padded tokens per batch.")] = None,
+    device_map: Annotated[
+        str | None, typer.Option(help="Spread a large model: auto, or as accelerate has it; else one device.")
+    ] = None,
+    token_budget: Annotated[
+        int | None, typer.Option(min=1, help="Padded tokens per batch; the model's own choice unless given.")
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory; runs/SUITE unless given.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory; runs/SUITE unless given, with a hash of what was changed.")
+    ] = None,
     mode: Annotated[
         Literal["resume", "restart", "score-only"],
         typer.Option(help="Go on, throw away and begin anew, or score what is explained."),
     ] = "resume",
     train: Annotated[bool, typer.Option(help="Train models that are not there yet.")] = True,
-    base_url: Annotated[str | None, typer.Option(help="Endpoint of openai:MODEL.")] = None,
-    max_requests: Annotated[int | None, typer.Option(min=1, help="Hard cap on requests to an endpoint.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its cost, compute nothing.")] = False,
+    base_url: Annotated[str | None, typer.Option(help="Endpoint of openai:MODEL, by default none.")] = None,
+    max_requests: Annotated[
+        int | None, typer.Option(min=1, help="Hard cap on requests to an endpoint; no cap unless given.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan, its cost and how long it may take; write nothing.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
 ) -> None:
     """Run explainers on a task's texts and models, and score them.
@@ -81,6 +113,7 @@ def run_command(
         protocol=protocol,
         removal=removal,
         max_tokens=max_tokens,
+        target=target,
         scale=scale,
     )
     reporter = Reporter(show=True)
@@ -119,11 +152,15 @@ def numbers(option: str, texts: list[str] | None) -> list[int]:
 
 
 def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: bool) -> None:
-    """The cells, the skips with their reasons, and an upper bound of the cost; no weights are loaded."""
+    """The cells, the skips with their reasons, an upper bound of the cost, and how long that takes here."""
     from slalom_bench.running.loading import Loader
+    from slalom_bench.running.timing import measure_plan
+    from slalom_bench.showing.wording import duration
 
-    plan = Loader(options, reporter).plan(suite, lengths=True)
-    estimate = plan.estimate()
+    loader = Loader(options, reporter)
+    plan = loader.plan(suite, lengths=True)
+    seconds, unknown = measure_plan(plan, loader)
+    estimate = plan.estimate() | {"seconds": seconds, "not_timed": unknown}
     if as_json:
         cells = [cell.model_dump(mode="json") for cell in plan.cells]
         typer.echo(json.dumps({"cells": cells, "skips": [vars(skip) for skip in plan.skips], "estimate": estimate}))
@@ -136,8 +173,14 @@ def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: 
     typer.echo(f"metrics: {', '.join(metrics) or 'none'}")
     typer.echo(
         f"{estimate['cells']} cells; explaining takes at most {estimate['queries']:,} model queries "
-        f"and {estimate['tokens']:,} tokens; nothing was computed"
+        f"and {estimate['tokens']:,} tokens; nothing was stored"
     )
+    for why in unknown:
+        typer.echo(f"not timed: {why}")
+    if seconds:
+        typer.echo(
+            f"about {duration(seconds)} on this machine, by one text of each model; what explainers share is saved"
+        )
 
 
 def say_report(run: Run, reporter: Reporter) -> None:

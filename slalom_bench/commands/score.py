@@ -16,11 +16,13 @@ def score_command(
     model: Annotated[str, typer.Option(help="The model that was explained.")] = "mini-bert",
     metric: Annotated[list[str] | None, typer.Option(help="May be given several times; else all of the task.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="How many texts of the task.")] = 10,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Cut texts to so many content tokens.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Cut texts to so many content tokens; else whole.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the metrics' masks.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory; runs/score-NAME unless given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory; runs/score-NAME-HASH unless given.")] = None,
     write_samples: Annotated[
         bool, typer.Option("--write-samples", help="Write the samples to be explained to FILE instead.")
     ] = False,
@@ -58,5 +60,7 @@ def score_command(
         file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
         reporter.say(f"{len(rows)} samples written to {file}")
         return
-    result = score_file(file, name, suite, out or Path("runs") / f"score-{name}", options, reporter)
+    result = score_file(
+        file, name, suite, out or suite.model_copy(update={"name": f"score-{name}"}).directory, options, reporter
+    )
     finish(result, reporter, as_json)

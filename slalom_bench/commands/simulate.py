@@ -12,9 +12,15 @@ import typer
 def simulate_command(
     repetitions: Annotated[int, typer.Option(min=1, help="Data sets for each line.")] = 300,
     flips: Annotated[int, typer.Option(min=19, help="Sign patterns for each data set; boards use 4,999.")] = 499,
-    texts: Annotated[list[str] | None, typer.Option(help="20,50,100 for several.")] = None,
-    methods: Annotated[list[str] | None, typer.Option(help="12,25 for several.")] = None,
-    law: Annotated[list[str] | None, typer.Option(help="Only these laws; may be given several times.")] = None,
+    texts: Annotated[
+        list[str] | None, typer.Option(help="20,50,100 for several; else those of docs/statistics.md.")
+    ] = None,
+    methods: Annotated[
+        list[str] | None, typer.Option(help="12,25 for several; else those of docs/statistics.md.")
+    ] = None,
+    law: Annotated[
+        list[str] | None, typer.Option(help="Only these laws, else all; may be given several times.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
     write: Annotated[Path | None, typer.Option(help="A Markdown file to put the tables into.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON on stdout.")] = False,

@@ -12,11 +12,17 @@ def train_command(
     model: Annotated[str, typer.Option(help="A trainable model, e.g. mini-bert, bert or bert:source=DIR.")],
     task: Annotated[str, typer.Option(help="The task whose training texts are used.")] = "imdb",
     layers: Annotated[int | None, typer.Option(help="Depth; the paper's for the task unless given.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the training texts.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak rate of AdamW.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Texts per step.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Content tokens of a text that are read.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the start, the order of texts and dropout.")] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the training texts; the recipe's unless given.")
+    ] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak rate of AdamW; the recipe's unless given.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Texts per step; the recipe's unless given.")] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option(help="Content tokens of a text that are read; the recipe's unless given.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the start, the order of texts and dropout; the recipe's unless given.")
+    ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where data and models lie; else SLALOM_BENCH_DATA.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     test_samples: Annotated[int, typer.Option(help="Evaluation texts for the test accuracy; 0 means all.")] = 2000,

@@ -18,8 +18,12 @@ def verify_command(
     recompute: Annotated[int, typer.Option(min=0, help="Run so many samples again and compare.")] = 0,
     run: Annotated[Path | None, typer.Option(help="Check that this run directory holds the submitted scores.")] = None,
     tolerance: Annotated[float, typer.Option(min=0.0, help="Largest difference, as a share of a value.")] = 0.01,
-    task: Annotated[str | None, typer.Option(help="The task as it is called here, e.g. text:reviews.csv.")] = None,
-    model: Annotated[str | None, typer.Option(help="The model as it is called here, e.g. hf:./checkpoint.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="The task as it is called here, e.g. text:reviews.csv; else as in the file.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model as it is called here, e.g. hf:./checkpoint; else as in the file.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
 ) -> None:

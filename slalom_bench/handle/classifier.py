@@ -176,6 +176,20 @@ class Classifier:
         view._attach(backend)
         return view
 
+    def class_number(self, target: int | str) -> int:
+        """A class by its number or its name."""
+        if isinstance(target, str) and target in self.class_names:
+            return self.class_names.index(target)
+        if isinstance(target, str) and not target.isdecimal():
+            raise InvalidInput(f"no class {target!r}; one of {', '.join(self.class_names)} or its number")
+        return self.targeting(int(target)).target
+
+    @property
+    def usual_target(self) -> str:
+        """What `default_target` explains, in words."""
+        names = self.class_names
+        return f"class 1 ({names[1]})" if len(names) == 2 else f"the predicted one of {len(names)} classes"
+
     def default_target(self, sample: Sample) -> int:
         """Class 1 of two; of more, the class the model predicts for the whole sample (one query)."""
         return 1 if len(self.class_names) == 2 else int(self.logits([sample.ids])[0].argmax())

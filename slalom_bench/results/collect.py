@@ -142,6 +142,7 @@ def _collected(calls: Sequence[Mapping[str, Any]], samples: Sequence[str], cells
         protocol=identity.protocol,
         removal=identity.removal,
         max_tokens=identity.max_tokens,
+        target=identity.target,
         cut=len({sample for cell in cells for sample in samples if cell.explanations.get(sample, {}).get("truncated")}),
         samples=list(samples),
         metrics=metrics,

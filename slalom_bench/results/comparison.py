@@ -211,6 +211,7 @@ def _tables(run: Run, budgets: tuple[int, int] | None, side: int) -> dict[Key, _
 
 def _spell(submission: Submission, row: SubmittedRow, budgets: tuple[int, int] | None) -> str:
     cut = "" if submission.max_tokens is None else f" · {submission.max_tokens} tokens"
+    cut += "" if submission.target is None else f" · class {submission.target}"
     budget = f"budget {row.budget}" if budgets is None else f"budget {budgets[0]} -> {budgets[1]}"
     return (
         f"{submission.task.name} · {submission.model.name} · {budget} · "

@@ -104,6 +104,7 @@ def _measure(cell: Cell, loader: Loader, timed: Timed) -> dict[str, Any]:
         [subject.sample(example, cell.max_tokens) for example in subject.examples(cell)[: timed.samples]],
         cell.budget,
         seed=cell.seed,
+        target=subject.target(cell),
         warmup=timed.warmup,
         replicates=timed.replicates,
     )

@@ -113,6 +113,7 @@ def _suites(submission: Submission, count: int, task: str | None, model: str | N
             protocol=submission.protocol,
             removal=str(submission.removal),
             max_tokens=submission.max_tokens,
+            target=submission.target,
         )
         for (seeds, budget, labels), titles in alike.items()
     ]

@@ -220,6 +220,8 @@ class Submission(Record):
     protocol: Literal["bench", "paper"]
     removal: RemovalIdentity
     max_tokens: Annotated[int, Field(ge=1)] | None
+    target: Count | None = None
+    """The class that is explained; None: class 1 of two, the predicted one of more."""
     cut: Count | None = None
     """Samples whose text was cut, to `max_tokens` or to what the model reads. None: the file is older than the
     question. Describes, does not identify."""
@@ -232,7 +234,7 @@ class Submission(Record):
     def _as_stated(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """An older file stays as it is."""
         said: dict[str, Any] = handler(self)
-        return said if self.cut is not None else {name: value for name, value in said.items() if name != "cut"}
+        return {name: value for name, value in said.items() if name not in ("cut", "target") or value is not None}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -259,6 +261,7 @@ class Submission(Record):
             protocol=self.protocol,
             removal=self.removal,
             max_tokens=self.max_tokens,
+            target=self.target,
         )
 
     def scores(self, row: SubmittedRow, label: MetricLabel) -> dict[str, float | None]:
@@ -284,6 +287,8 @@ class Submission(Record):
         words += [] if outside else ["--protocol", self.protocol, "--removal", str(self.removal)]
         if self.max_tokens is not None:
             words += ["--max-tokens", str(self.max_tokens)]
+        if self.target is not None and not outside:
+            words += ["--target", str(self.target)]
         return shlex.join(words)
 
 

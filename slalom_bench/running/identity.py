@@ -113,6 +113,8 @@ class CellIdentity(Record):
     protocol: Literal["bench", "paper"]
     removal: RemovalIdentity
     max_tokens: Annotated[int, Field(ge=1)] | None
+    target: Count | None = None
+    """The class that is explained; None: class 1 of two, the predicted one of more."""
 
     @property
     def key(self) -> str:
@@ -152,7 +154,7 @@ class CellIdentity(Record):
         return f"{self.task.name} · {self.model.name} · {self.explainer.title} · b={self.budget} · seed {self.seed}"
 
     def _said(self) -> dict[str, Any]:
-        said = self.model_dump(mode="json")
+        said = self.model_dump(mode="json", exclude=None if self.target is not None else {"target"})
         for part, names in DESCRIPTIONS.items():
             for name in names:
                 del said[part][name]

@@ -150,7 +150,15 @@ class Subject:
                 params=registry.removals.get(removal.name).given(removal),
             ),
             max_tokens=cell.max_tokens,
+            target=self.target(cell),
         )
+
+    def target(self, cell: Cell) -> int | None:
+        """The class that a cell explains; None for the usual one, also where it was asked for by name or number."""
+        if cell.target is None:
+            return None
+        number = self.classifier.class_number(cell.target)
+        return None if len(self.classifier.class_names) == 2 and number == 1 else number
 
     def facts(self) -> dict[str, Any]:
         """Data and model for the provenance of a run."""
@@ -233,7 +241,8 @@ class Loader:
             note = self._notes.get((task, model), "")
             self.reporter.say(
                 f"model {model}: {classifier.backend.dtype} on {classifier.backend.device}, "
-                f"weights {classifier.identity()[:12]}" + (f"; {note}" if note else "")
+                f"weights {classifier.identity()[:12]}; explained: {classifier.usual_target} unless --target is given"
+                + (f"; {note}" if note else "")
             )
             training = model_training(model, loaded.data, self.options)
             self._subjects[key] = Subject(loaded, model, classifier, note, training)

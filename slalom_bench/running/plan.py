@@ -42,6 +42,8 @@ class Cell(Record):
     protocol: Literal["bench", "paper"] = "bench"
     removal: str = "delete"
     max_tokens: int | None = None
+    target: int | str | None = None
+    """As in a suite."""
     explanations: str | None = None
     """A file of explanations that were computed elsewhere; then the explainer's name is not registered here."""
 
@@ -166,6 +168,7 @@ def make_cell(suite: Suite, subject: Planned, explainer: str, budget: int, seed:
         protocol=suite.protocol,
         removal=suite.removal,
         max_tokens=suite.max_tokens,
+        target=suite.target,
     )
 
 

@@ -134,6 +134,7 @@ def profile_explainer(
     budget: int,
     *,
     seed: int = 0,
+    target: int | None = None,
     warmup: int = 1,
     replicates: int = 3,
 ) -> dict[str, Any]:
@@ -151,7 +152,7 @@ def profile_explainer(
         for i, sample in enumerate(samples):
             timings.append(
                 measure(
-                    lambda sample=sample: explain_once(classifier, explainer, sample, budget, seed),  # type: ignore[misc]
+                    lambda sample=sample: explain_once(classifier, explainer, sample, budget, seed, target),  # type: ignore[misc]
                     warmup=warmup if i == 0 else 0,
                     replicates=replicates,
                     synchronise=synchronise,
@@ -189,12 +190,13 @@ def relative_range(spread: Spread) -> float:
     return (spread.high - spread.low) / spread.median
 
 
-def explain_once(classifier: Classifier, explainer: Explainer, sample: Sample, budget: int, seed: int) -> Cost:
+def explain_once(
+    classifier: Classifier, explainer: Explainer, sample: Sample, budget: int, seed: int, target: int | None = None
+) -> Cost:
     """One explanation by a handle of its own, so that nothing is answered from an earlier run's cache."""
     handle = Classifier(classifier.backend, token_budget=classifier.token_budget, removal=classifier.removal)
-    outcome = explain_sample(
-        explainer, handle, sample, budget=budget, seed=seed, target=classifier.default_target(sample)
-    )
+    chosen = classifier.default_target(sample) if target is None else target
+    outcome = explain_sample(explainer, handle, sample, budget=budget, seed=seed, target=chosen)
     outcome.unwrap()
     return outcome.cost
 

@@ -9,6 +9,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from slalom_bench import registry
+from slalom_bench.core.hashing import short_hash
+from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import InvalidInput, SlalomBenchError
 
 SCALES = "scales"
@@ -32,6 +34,8 @@ class Suite(BaseModel):
     protocol: Literal["bench", "paper"] = "bench"
     removal: str = "delete"
     max_tokens: int | None = Field(default=None, ge=1)
+    target: int | str | None = None
+    """The class that is explained, by number or name; None: class 1 of two, the predicted one of more."""
 
     @field_validator("tasks", "models", "explainers", "metrics", "budgets", "seeds")
     @classmethod
@@ -51,6 +55,14 @@ class Suite(BaseModel):
         if not values or min(values) < 0:
             raise ValueError("seeds must be at least one number, none negative")
         return values
+
+    @property
+    def directory(self) -> Path:
+        """Where its runs go unless told otherwise: runs/NAME for a built-in suite as it is, else with a hash of all."""
+        name = file_name(self.name)
+        if registry.suites.find(self.name) is not None and load_suite(self.name) == self:
+            return Path("runs") / name
+        return Path("runs") / f"{name}-{short_hash(self.model_dump(mode='json'), 8)}"
 
     def check_names(self) -> None:
         """Every name is registered and takes its parameters, before anything is computed."""

@@ -47,6 +47,7 @@ class CellWork:
             if cell.explanations is None
             else StoredExplanations(cell.explanations)
         )
+        self.target = subject.target(cell)
         self.metrics: dict[MetricLabel, Metric] = {
             label: registry.metrics.build(text) for text, label in cell.labels.items()
         }
@@ -61,7 +62,12 @@ class CellWork:
             sample = self._encode(example)
             row |= {"n": len(sample), "truncated": sample.truncated}
             outcome = explain_sample(
-                self.explainer, self.subject.classifier, sample, budget=self.cell.budget, seed=self.cell.seed
+                self.explainer,
+                self.subject.classifier,
+                sample,
+                budget=self.cell.budget,
+                seed=self.cell.seed,
+                target=self.target,
             )
             cost = outcome.cost
             explanation = outcome.unwrap()

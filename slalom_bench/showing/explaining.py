@@ -182,13 +182,7 @@ def _prediction_interval(values: Floats) -> Floats:
 
 def _target(classifier: Classifier, sample: Sample, target: int | str | None) -> int:
     """A class by number or name; else class 1 of two, or the predicted one of more."""
-    if target is None:
-        return classifier.default_target(sample)
-    if isinstance(target, str) and target in classifier.class_names:
-        return classifier.class_names.index(target)
-    if isinstance(target, str) and not target.isdecimal():
-        raise InvalidInput(f"no class {target!r}; one of {', '.join(classifier.class_names)} or its number")
-    return int(target)
+    return classifier.default_target(sample) if target is None else classifier.class_number(target)
 
 
 def _classifier(model: Any, task: str, removal: str, options: ModelOptions | None) -> tuple[Classifier, str]:

@@ -44,6 +44,18 @@ def number(value: float) -> str:
     return text if "e" not in text or abs(value) < 1e-4 else f"{value:.5f}"
 
 
+def duration(seconds: float) -> str:
+    """A time in the unit that a person would take.
+
+    >>> duration(40.2), duration(150), duration(9000)
+    ('40 s', '2.5 min', '2.5 h')
+    """
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def heading(info: MetricInfo) -> str:
     """A metric's name with an arrow to where it is better."""
     return f"{info.name} {ARROWS[info.direction]}"
@@ -62,6 +74,7 @@ def facts(board: Board) -> list[tuple[str, str]]:
         ("budget", f"{said.budget:,} queries a sample"),
         ("protocol", said.protocol),
         ("removal", f"{said.removal} v{said.removal.version}"),
+        *([] if said.target is None else [("explained", f"class {said.target}")]),
     ]
 
 

@@ -51,9 +51,7 @@ def test_a_dry_run_of_a_model_without_weights_prints_the_plan(bare: Path) -> Non
     done = CliRunner().invoke(app, words(bare, "--dry-run"), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     # 3 and 7 words inside [CLS] .. [SEP], 1000 queries each, two explainers
-    assert (
-        "2 cells; explaining takes at most 4,000 model queries and 28,000 tokens; nothing was computed" in done.output
-    )
+    assert "2 cells; explaining takes at most 4,000 model queries and 28,000 tokens; nothing was stored" in done.output
     assert not (bare / "run").exists()
 
 

@@ -1,0 +1,31 @@
+"""Help texts say what is taken where nothing is given."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+
+from slalom_bench.cli import app
+
+NOTHING = {"text_file", "plot", "html", "rule", "directory", "out", "run", "write", "attest"}
+"""Options without which nothing is done or everything is, as their help says."""
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_says_its_default(name):
+    for option in COMMANDS[name].params:
+        if option.param_type_name != "option" or option.required or option.is_flag or option.name in NOTHING:
+            continue
+        if option.default is None:
+            assert re.search(r"unless given|\belse\b|default", option.help.lower()), (name, option.opts)
+        else:
+            assert option.show_default, (name, option.opts)
+
+
+@pytest.mark.parametrize("name", ["run", "profile", "explain"])
+def test_the_class_that_is_explained_is_stated(name):
+    (target,) = [option for option in COMMANDS[name].params if option.name == "target"]
+    assert "class 1 of two, the predicted one of more" in target.help
