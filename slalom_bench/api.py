@@ -91,6 +91,7 @@ def run(
     *,
     out: str | Path | None = None,
     mode: Mode = "resume",
+    retry_failed: bool = False,
     device: str = "auto",
     dtype: str = "float32",
     token_budget: int | None = None,
@@ -106,6 +107,7 @@ def run(
         suite: a built-in suite's name, a TOML file or a `Suite`.
         out: the run directory; the suite's `directory` unless given. What is there already is not computed again.
         mode: `resume` goes on, `restart` begins anew, `score-only` scores what is explained.
+        retry_failed: compute samples that failed again; those that failed by a fault of the moment always are.
         device: cpu, cuda, cuda:N, mps or auto.
         dtype: float32 unless a large model must be smaller.
         token_budget: tokens of a batch, where the model's own choice should be overruled.
@@ -136,7 +138,16 @@ def run(
     path = spec.directory if out is None else Path(out)
     shown = Reporter() if reporter is None else reporter
     return Finished.of(
-        run_suite(spec, path, options, mode=mode, token_budget=token_budget, reporter=shown, command=command)
+        run_suite(
+            spec,
+            path,
+            options,
+            mode=mode,
+            retry_failed=retry_failed,
+            token_budget=token_budget,
+            reporter=shown,
+            command=command,
+        )
     )
 
 

@@ -71,6 +71,7 @@ def run_command(
         Literal["resume", "restart", "score-only"],
         typer.Option(help="Go on, throw away and begin anew, or score what is explained."),
     ] = "resume",
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Compute what failed again.")] = False,
     train: Annotated[bool, typer.Option(help="Train models that are not there yet.")] = True,
     base_url: Annotated[str | None, typer.Option(help="Endpoint of openai:MODEL, by default none.")] = None,
     max_requests: Annotated[
@@ -84,7 +85,8 @@ def run_command(
     """Run explainers on a task's texts and models, and score them.
 
     Results are appended to the run directory sample by sample: stop with Ctrl-C or lose power, run the same command
-    again, and it goes on. A second call of a finished run computes nothing.
+    again, and it goes on. A second call of a finished run computes nothing, but for what failed by a fault of the
+    moment (files, network, memory); --retry-failed tries the rest of what failed again.
 
     Examples:
 
@@ -130,6 +132,7 @@ def run_command(
         spec,
         out=out,
         mode=mode,
+        retry_failed=retry_failed,
         device=device,
         dtype=dtype,
         token_budget=token_budget,
@@ -221,8 +224,14 @@ def finish(result: RunResult, reporter: Reporter, as_json: bool) -> None:
     if not as_json:
         say_report(run, reporter)
     reporter.say(f"results: {result.path}")
-    if result.failed:
-        reporter.say(f"{result.failed} samples failed; their rows in {result.path} say why", style="red")
+    if result.retried:
+        reporter.say(f"{result.retried} samples that had failed were tried again")
+    if result.passing:
+        said = "samples failed by a fault of the moment (files, network, memory): the same command tries them again"
+        reporter.say(f"{result.passing} {said}", style="red")
+    if kept := result.failed - result.passing:
+        said = f"samples failed; their rows in {result.path} say why, --retry-failed computes them again"
+        reporter.say(f"{kept} {said}", style="red")
     if result.interrupted:
         reporter.say("stopped; what is finished is kept. Run the same command again to go on.", style="yellow")
         raise typer.Exit(130)

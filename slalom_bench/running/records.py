@@ -13,6 +13,7 @@ from slalom_bench import registry
 from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Asked, Explanation
 from slalom_bench.errors import InvalidInput, RunStopped, SlalomBenchError, StoreError
+from slalom_bench.handle.backend import OutOfMemory
 
 NOT_EXPLAINED = "NotExplained"
 """The error of a score whose explanation failed: the explanation's own error is the one that counts."""
@@ -55,16 +56,40 @@ def unpack_asked(text: str | None) -> Asked | None:
     return None if text is None else np.frombuffer(base64.b64decode(text), "<u8").astype(np.uint64)
 
 
-def error_row(error: Exception) -> dict[str, str]:
+def error_row(error: Exception) -> dict[str, Any]:
     """An error as a row keeps it, an unexpected one with its traceback; what must stop a run is raised again."""
     if isinstance(error, StoreError | RunStopped):
         raise error
-    found = {"type": type(error).__name__, "message": str(error)}
+    found: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    if of_the_moment(error):
+        found["passing"] = True
     if not isinstance(error, SlalomBenchError):
         found["traceback"] = "".join(traceback.format_exception(error))[-TRACEBACK:]
     return found
 
 
+def of_the_moment(error: BaseException | None) -> bool:
+    """Whether the machine and not the input or the method is at fault: files, the network, time-outs, memory.
+
+    >>> of_the_moment(TimeoutError()), of_the_moment(ValueError())
+    (True, False)
+    """
+    if isinstance(error, OSError | MemoryError | OutOfMemory) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    # the handle says what to do when memory runs out, and keeps what ran out as the cause
+    return isinstance(error, InvalidInput) and isinstance(error.__cause__, OutOfMemory | MemoryError)
+
+
+def is_passing(row: Mapping[str, Any] | None) -> bool:
+    """Whether a row is an error of the moment, to be tried again by the next run."""
+    return is_failed(row) and row is not None and bool(row["error"].get("passing"))
+
+
+def is_echo(row: Mapping[str, Any] | None) -> bool:
+    """Whether a row only says that the explanation had failed."""
+    return row is not None and bool(row.get("error")) and row["error"].get("type") == NOT_EXPLAINED
+
+
 def is_failed(row: Mapping[str, Any] | None) -> bool:
     """Whether a row of explanations or scores is an error of its own, not the echo of a failed explanation."""
-    return row is not None and bool(row.get("error")) and row["error"].get("type") != NOT_EXPLAINED
+    return row is not None and bool(row.get("error")) and not is_echo(row)

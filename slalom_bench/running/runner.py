@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from slalom_bench.running.loading import Loader, Subject
 from slalom_bench.running.plan import Cell, Plan, Skip, check_removal
 from slalom_bench.running.progress import Reporter
 from slalom_bench.running.provenance import now, provenance
-from slalom_bench.running.records import is_failed
+from slalom_bench.running.records import is_echo, is_failed, is_passing
 from slalom_bench.running.store import CellStore, RunStore
 from slalom_bench.running.suite import Suite
 from slalom_bench.running.work import CellWork
@@ -39,6 +39,10 @@ class RunResult:
     reused: int = 0
     failed: int = 0
     """Samples whose explanation or score is an error row, in all the cells of the plan."""
+    passing: int = 0
+    """Those of them whose error was of the moment (files, network, memory): the next run tries them again."""
+    retried: int = 0
+    """Samples that had failed before and were tried again."""
     interrupted: bool = False
     repairs: list[str] = field(default_factory=list)
     skips: list[Skip] = field(default_factory=list)
@@ -53,6 +57,7 @@ def run_suite(
     options: ModelOptions,
     *,
     mode: Mode = "resume",
+    retry_failed: bool = False,
     token_budget: int | None = None,
     reporter: Reporter | None = None,
     command: list[str] | None = None,
@@ -64,6 +69,7 @@ def run_suite(
         out: the run directory, made if it is not there.
         options: how models are loaded.
         mode: go on, begin anew, or score what is explained.
+        retry_failed: compute samples that failed again; those whose error was of the moment always are.
         token_budget: padded tokens of a batch, where the model's own choice should be overruled.
         reporter: shows progress.
         command: the command line, for the provenance.
@@ -76,16 +82,25 @@ def run_suite(
     plan = loader.plan(suite)
     for skip in plan.skips:
         reporter.say(f"skipped {skip.what}: {skip.reason}", style="yellow")
-    return Runner(suite, plan, RunStore(out), loader, mode).run(command)
+    return Runner(suite, plan, RunStore(out), loader, mode, retry_failed).run(command)
 
 
 class Runner:
     """One call on one run directory."""
 
-    def __init__(self, suite: Suite, plan: Plan, store: RunStore, loader: Loader, mode: Mode = "resume") -> None:
+    def __init__(
+        self,
+        suite: Suite,
+        plan: Plan,
+        store: RunStore,
+        loader: Loader,
+        mode: Mode = "resume",
+        retry_failed: bool = False,
+    ) -> None:
         self.store = store
         self.loader = loader
         self.mode = mode
+        self.retry_failed = retry_failed
         self.reporter = loader.reporter
         self.result = RunResult(store.path, suite, plan, skips=list(plan.skips))
         self._call = ""
@@ -180,11 +195,14 @@ class Runner:
         if store.explanations.rows.keys() >= set(ids):
             store.commit(ids, labels)
         self.result.failed += count_failed(store, ids, labels)
+        self.result.passing += count_failed(store, ids, labels, is_passing)
 
     def _sample(self, work: CellWork, store: CellStore, example: Example, labels: Sequence[MetricLabel]) -> None:
         """Explain (unless stored) and score (where not stored) one example, and keep every row."""
         row = store.explanations.rows.get(example.id)
-        fresh = row is None and self.mode != "score-only"
+        before = (row, *(store.scores(label).rows.get(example.id) for label in labels))
+        self.result.retried += any(is_failed(one) and not self._stands(one) for one in before)
+        fresh = not self._stands(row) and self.mode != "score-only"
         if fresh:
             row, cost = work.explain(example)
             store.costs.append(cost)
@@ -194,7 +212,7 @@ class Runner:
             return
         for label in labels:
             # a score without its explanation (a power cut may lose it) is of another one than was now computed
-            if not fresh and example.id in store.scores(label).rows:
+            if not fresh and self._is_scored(store, example.id, label):
                 continue
             scored, spent = work.score(example, row, label)
             if spent is not None:
@@ -203,9 +221,22 @@ class Runner:
             self.result.scored += 1
 
     def _is_done(self, store: CellStore, sample: str, labels: Sequence[MetricLabel]) -> bool:
-        if sample not in store.explanations.rows:
-            return self.mode == "score-only"
-        return all(sample in store.scores(label).rows for label in labels)
+        row = store.explanations.rows.get(sample)
+        if row is None and self.mode == "score-only":
+            return True
+        if not self._stands(row) and self.mode != "score-only":
+            return False
+        return all(self._is_scored(store, sample, label) for label in labels)
+
+    def _is_scored(self, store: CellStore, sample: str, label: MetricLabel) -> bool:
+        """Whether there is a score to be kept; that nothing was explained holds only as long as nothing is."""
+        row = store.scores(label).rows.get(sample)
+        explained = "error" not in store.explanations.rows[sample]
+        return self._stands(row) and not (explained and is_echo(row))
+
+    def _stands(self, row: Mapping[str, Any] | None) -> bool:
+        """Whether a row is kept: one that is there, and no error that is to be tried again."""
+        return row is not None and not is_passing(row) and not (self.retry_failed and is_failed(row))
 
     def _keep_samples(self, work: CellWork, identity: CellIdentity, examples: Sequence[Example]) -> None:
         """The texts in the model's tokens; a text that cannot be encoded has no row."""
@@ -282,12 +313,19 @@ class Runner:
                 "scored": result.scored,
                 "reused": result.reused,
                 "failed": result.failed,
+                "passing": result.passing,
+                "retried": result.retried,
                 "interrupted": result.interrupted,
             },
         )
 
 
-def count_failed(store: CellStore, ids: Sequence[str], labels: Sequence[MetricLabel]) -> int:
-    """Samples of a cell with an error in their explanation or in a score."""
+def count_failed(
+    store: CellStore,
+    ids: Sequence[str],
+    labels: Sequence[MetricLabel],
+    fault: Callable[[Mapping[str, Any] | None], bool] = is_failed,
+) -> int:
+    """Samples of a cell with an error (of one kind) in their explanation or in a score."""
     tables = [store.explanations.rows, *(store.scores(label).rows for label in labels)]
-    return sum(1 for sample in ids if any(is_failed(table.get(sample)) for table in tables))
+    return sum(1 for sample in ids if any(fault(table.get(sample)) for table in tables))

@@ -33,6 +33,8 @@ def summary_json(result: RunResult, made: Sequence[Board]) -> dict[str, Any]:
         "scored": result.scored,
         "reused": result.reused,
         "failed": result.failed,
+        "passing": result.passing,
+        "retried": result.retried,
         "interrupted": result.interrupted,
         "skips": [vars(skip) for skip in result.skips],
         "groups": [_group(board) for board in made],
