@@ -19,12 +19,14 @@ def agreement_command(
         bool | None, typer.Option(help="Compare |score|; by default only where one side is unsigned.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Size of the top sets that are compared.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON on stdout.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for the file and pictures; the run's unless given.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON on stdout, write nothing.")] = False,
 ) -> None:
     """Correlation and overlap between the explainers of a run, and stability of each across seeds.
 
     Needs no model: stored explanations are compared. `--no-magnitudes` on LIME and attention gives the plain
-    correlation of "Attention Meets Post-hoc Interpretability", `--magnitudes` the one of absolute values.
+    correlation of "Attention Meets Post-hoc Interpretability", `--magnitudes` the one of absolute values. Everything is
+    written to agreement.json too, and a picture of each table beside it.
 
     Examples:
 
@@ -41,26 +43,33 @@ def agreement_command(
         return
     for table in found:
         _show(table, top)
+    from slalom_bench.showing.agreement import write_agreement
+
+    for path in write_agreement(found, out or run):
+        typer.echo(f"wrote {path}", err=True)
 
 
 def _show(found: TableAgreement, top: int) -> None:
     from tabulate import tabulate
 
     rows = [
-        [a, b, *(_spell(measures[name]) for name in ("spearman", "pearson", "top"))]
+        [_folded(a), _folded(b), *(_spell(measures[name]) for name in ("spearman", "pearson", "top"))]
         for (a, b), measures in found.pairs.items()
     ]
-    typer.echo(f"\n{found.title}: mean over samples [95 % interval]")
-    head = ["explainer", "and", "Spearman", "Pearson", f"top-{top} overlap"]
-    typer.echo(tabulate(rows, headers=head, tablefmt="github"))
+    typer.echo(f"\n{found.title}\nmean over samples, (n): n undefined; intervals are in the file")
+    head = ["explainer", "and", "Spearman", "Pearson", f"top {top}"]
+    typer.echo(tabulate(rows, headers=head, disable_numparse=True))
     if found.stability:
-        rows = [[name, _spell(summary)] for name, summary in found.stability.items()]
-        typer.echo("\n" + tabulate(rows, headers=["explainer", "Spearman across seeds"], tablefmt="github"))
+        rows = [[_folded(name), _spell(summary)] for name, summary in found.stability.items()]
+        typer.echo("\n" + tabulate(rows, headers=["explainer", "Spearman across seeds"], disable_numparse=True))
+
+
+def _folded(name: str) -> str:
+    from slalom_bench.showing.terminal import folded
+
+    return folded(name, 22)
 
 
 def _spell(summary: Summary) -> str:
-    if summary.mean is None:
-        return "undefined"
-    extra = f" ({summary.undefined} undef.)" if summary.undefined else ""
-    interval = "" if summary.low is None else f" [{summary.low:.2f}, {summary.high:.2f}]"
-    return f"{summary.mean:.2f}{interval}{extra}"
+    count = f" ({summary.undefined})" if summary.undefined else ""
+    return f"-{count}" if summary.mean is None else f"{summary.mean:.2f}{count}"

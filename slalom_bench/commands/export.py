@@ -13,7 +13,9 @@ def export_command(
     kind: Annotated[Literal["csv", "parquet", "latex"], typer.Option("--format", help="What to write.")] = "csv",
     out: Annotated[Path | None, typer.Option(help="The file; in the run directory unless given.")] = None,
 ) -> None:
-    """Write every score as CSV or parquet, or the tables of means as LaTeX.
+    """Write every score and what explaining cost as CSV or parquet, or the tables of means and costs as LaTeX.
+
+    Costs are lines whose metric is `cost`: queries, forwards, tokens, seconds and so on of each sample.
 
     Examples:
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,18 @@ class Candidate:
     version: int | None = None
 
 
+def told(error: BaseException, factory: Any) -> str:
+    """An error with the file and line that raised it: the last one in the explainer's own file, if it got there."""
+    try:
+        own = inspect.getsourcefile(factory)
+    except TypeError:  # defined where there is no file
+        own = None
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = [frame for frame in frames if frame.filename == own]
+    where = "".join(f" ({frame.filename}, line {frame.lineno})" for frame in (inside or list(frames))[-1:])
+    return f"{type(error).__name__}: {error}{where}"
+
+
 def candidate_of(explainer: Any) -> Candidate:
     """A registered name, an explainer class or an instance, with the registry's or the class's own declarations."""
     if isinstance(explainer, str):
@@ -46,7 +59,7 @@ def _describe(factory: Any, instance: Any) -> Candidate:
         try:
             instance = factory()
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
+            problem = told(error, factory)
     if entry is not None:
         declared = entry.describe()
     else:

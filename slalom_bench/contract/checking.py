@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from slalom_bench.contract.candidate import candidate_of
+from slalom_bench.contract.candidate import candidate_of, told
 from slalom_bench.contract.findings import ContractReport, Finding
 from slalom_bench.contract.harness import NotApplicable, Violation
 from slalom_bench.contract.rules import RULES
@@ -40,6 +40,6 @@ def check(explainer: Any, rules: Iterable[str] | None = None) -> ContractReport:
         except Violation as violation:
             finding = Finding(name, "fail", str(violation))
         except Exception as error:
-            finding = Finding(name, "fail", f"raised {type(error).__name__}: {error}")
+            finding = Finding(name, "fail", f"raised {told(error, candidate.factory)}")
         findings.append(finding)
     return ContractReport(candidate.name, tuple(findings), time.perf_counter() - start)

@@ -12,7 +12,7 @@ import numpy as np
 from slalom_bench.contract import conservation as conservation
 from slalom_bench.contract import invariance as invariance
 from slalom_bench.contract import models as models
-from slalom_bench.contract.candidate import Candidate
+from slalom_bench.contract.candidate import Candidate, told
 from slalom_bench.contract.harness import (
     BUDGET,
     LENGTH,
@@ -166,7 +166,7 @@ def short(candidate: Candidate) -> str:
             try:
                 explanation, _, sample = run(candidate, handle(make), example)
             except Exception as error:
-                raise Violation(f"{label} on {classifier.name}: {type(error).__name__}: {error}") from error
+                raise Violation(f"{label} on {classifier.name}: {told(error, candidate.factory)}") from error
             if len(explanation) != len(sample):
                 raise Violation(f"{label} on {classifier.name}: {len(explanation)} scores for {len(sample)} tokens")
         names.append(classifier.name)

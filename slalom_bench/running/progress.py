@@ -36,7 +36,7 @@ class Reporter:
         """Bars (or lines) for a run of so many cells, and so many samples over all of them."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._cell_count, self._start = cells, time.monotonic()
+        self._cell_count, self._cell_done, self._start = cells, 0, time.monotonic()
         if self.console.quiet or not (self.console.is_terminal or self._has_widgets()):
             yield
             return

@@ -1,4 +1,4 @@
-"""A run as a table for other programs: every score as CSV or parquet, the summary as LaTeX."""
+"""A run as a table for other programs: every score and cost as CSV or parquet, the summary as LaTeX."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import Board, BoardCell, boards
-from slalom_bench.results.collect import require_results
+from slalom_bench.results.collect import COSTS, require_results
 from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.running.files import write_text
 from slalom_bench.showing.comparing import MARKS, arithmetic, interval, lead
@@ -17,6 +17,8 @@ from slalom_bench.showing.wording import facts, number
 if TYPE_CHECKING:
     import pandas as pd
 
+COST = "cost"
+"""Stands for the metric in lines that say what explaining cost."""
 FORMATS = ("csv", "parquet", "latex")
 ARROWS = {"higher": r"$\uparrow$", "lower": r"$\downarrow$"}
 NAMES = {"csv": "scores.csv", "parquet": "scores.parquet", "latex": "tables.tex"}
@@ -32,9 +34,23 @@ def scores(run: Run) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"value": "float64", "max_tokens": "Int64"})
 
 
-def _rows(cell: CellResult) -> Iterator[dict[str, Any]]:
+def costs(run: Run) -> pd.DataFrame:
+    """What explaining each sample cost, in the columns of `scores`: the metric is `cost`, the name what is counted."""
+    import pandas as pd
+
+    rows = []
+    for cell in run.cells:
+        for sample in cell.explanations:
+            row = cell.costs.get(f"explain:{sample}", {})
+            shared = {**_shared(cell), "sample": sample, "metric": COST, "reason": None}
+            rows += [{**shared, "name": name, "value": row[name]} for name in COSTS if name in row]
+    return pd.DataFrame(rows).astype({"value": "float64", "max_tokens": "Int64"}) if rows else pd.DataFrame()
+
+
+def _shared(cell: CellResult) -> dict[str, Any]:
+    """The columns that are the same in every line of a cell."""
     said = cell.identity
-    shared = {
+    return {
         "task": said.task.name,
         "content": said.task.content,
         "model": said.model.name,
@@ -47,6 +63,10 @@ def _rows(cell: CellResult) -> Iterator[dict[str, Any]]:
         "explainer": said.explainer.title,
         "explainer_version": said.explainer.version,
     }
+
+
+def _rows(cell: CellResult) -> Iterator[dict[str, Any]]:
+    shared = _shared(cell)
     for label, stored in cell.scores.items():
         for sample, row in stored.items():
             common = {**shared, "sample": sample, "metric": str(label)}
@@ -71,6 +91,9 @@ def _table(board: Board) -> str:
 
     columns = [f"{escape(info.name)} {ARROWS[info.direction]}" for info in board.metrics.values()]
     body = [[_cell(row.cells.get(label)) for label in board.metrics] for row in board.rows]
+    columns += ["queries", "seconds"]
+    for cells, row in zip(body, board.rows, strict=True):
+        cells += ["missing"] * 2 if row.cost is None else [number(row.cost.queries), number(row.cost.seconds)]
     frame = pd.DataFrame(body, columns=columns, index=[escape(row.name) for row in board.rows])
     shared = "; ".join(f"{name} {value}" for name, value in facts(board))
     shown = "Mean [95 % interval], on the log scale the geometric one, then the mean"
@@ -105,6 +128,14 @@ def escape(text: str) -> str:
     return "".join(special.get(letter, letter) for letter in text)
 
 
+def _everything(run: Run) -> pd.DataFrame:
+    """Scores, then costs."""
+    import pandas as pd
+
+    found = [frame for frame in (scores(run), costs(run)) if len(frame)]
+    return pd.concat(found, ignore_index=True)
+
+
 def export(run: Run, kind: str, out: Path | None = None) -> Path:
     """Write one format; into the run directory unless told otherwise."""
     if kind not in FORMATS:
@@ -114,10 +145,10 @@ def export(run: Run, kind: str, out: Path | None = None) -> Path:
         if kind == "latex":
             write_text(path, latex(run))
         elif kind == "csv":
-            write_text(path, scores(run).to_csv(index=False, lineterminator="\n"))
+            write_text(path, _everything(run).to_csv(index=False, lineterminator="\n"))
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            scores(run).to_parquet(path, index=False)
+            _everything(run).to_parquet(path, index=False)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from error
     return path

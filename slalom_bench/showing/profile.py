@@ -74,21 +74,39 @@ def _draw(rows: Sequence[ProfileRow], label: MetricLabel, title: str, path: Path
         axis.set_xlabel(f"{cost} per text")
     axes[0].set_ylabel(f"{label} ({direction} is better)")
     axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
-    figure.suptitle(title)
+    figure.suptitle(f"{title}\nmean with its 95 % interval, median seconds with quartiles")
     with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.name}):
         figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
 
 def _panel(axis: Any, rows: Sequence[ProfileRow], label: MetricLabel, cost: str, direction: str) -> None:
-    """One line per explainer over its budgets; the points that no other beats are ringed."""
+    """One line per explainer over its budgets, with intervals of the quality and quartiles of the time.
+
+    The points that no other beats are ringed.
+    """
     places = [(row, (float(getattr(row, cost)), _mean(row, label) or 0.0)) for row in rows]
     for i, name in enumerate(dict.fromkeys(row.explainer for row in rows)):
         own = sorted(place for row, place in places if row.explainer == name)
         marker = MARKERS[i % len(MARKERS)]
         axis.plot(*zip(*own, strict=True), marker=marker, label=name, color=f"C{i % 10}", linewidth=1)
+        for row, place in places:
+            if row.explainer == name:
+                _whiskers(axis, row, label, cost, place, f"C{i % 10}")
     points = {f"{row.explainer} {row.budget}": place for row, place in places}
     best = [points[name] for name in pareto_front(points, direction)]
     axis.scatter(*zip(*best, strict=True), s=160, facecolors="none", edgecolors="black", label="Pareto front", zorder=3)
     axis.set_xscale("log")
     axis.grid(alpha=0.3)
+
+
+def _whiskers(
+    axis: Any, row: ProfileRow, label: MetricLabel, cost: str, place: tuple[float, float], colour: str
+) -> None:
+    """The 95 % interval of a mean, and the quartiles of seconds; queries are counted and have none."""
+    x, y = place
+    found = row.quality[label].result
+    if found.low is not None and found.high is not None:
+        axis.vlines(x, found.low, found.high, color=colour, linewidth=1, gid="interval")
+    if cost == "seconds":
+        axis.hlines(y, row.seconds_low, row.seconds_high, color=colour, linewidth=1, gid="quartiles")

@@ -124,7 +124,7 @@ def print_tables(made: Sequence[Board]) -> None:
     width = console.width = max(console.width, NARROW)
     for board in made:
         console.print(Text(board.title), style="bold")
-        names = ["explainer", *(_folded(row.name, NAME) for row in board.rows)]
+        names = ["explainer", *(folded(row.name, NAME) for row in board.rows)]
         room = width - _wide(names)
         whole = _blocks(_columns(board, intervals=True), room)
         intervals = len(whole) == 1
@@ -135,10 +135,10 @@ def print_tables(made: Sequence[Board]) -> None:
         console.print()
 
 
-def _folded(text: str, width: int) -> str:
+def folded(text: str, width: int) -> str:
     """A name over several lines, broken after dashes, colons and commas where it can be.
 
-    >>> _folded("faithfulness-correlation ↑", 13)
+    >>> folded("faithfulness-correlation ↑", 13)
     'faithfulness-\\ncorrelation ↑'
     """
     lines = [""]
@@ -158,7 +158,7 @@ def _wide(texts: Sequence[str]) -> int:
 def _columns(board: Board, intervals: bool) -> list[list[str]]:
     """The columns of a board, each its heading and a cell for every row: metrics, then costs."""
     columns = [
-        [_folded(heading(info), HEAD), *(spell(row.cells.get(label), intervals) for row in board.rows)]
+        [folded(heading(info), HEAD), *(spell(row.cells.get(label), intervals) for row in board.rows)]
         for label, info in board.metrics.items()
     ]
     spent = [

@@ -93,3 +93,17 @@ def test_a_model_directory_that_is_not_there_is_said():
     assert done.returncode == 2
     assert "no such directory" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_check_names_file_and_line_of_what_an_explainer_raises(tmp_path):
+    from slalom_bench.contract.scaffold import EXPLAINER
+
+    file = tmp_path / "mine.py"
+    lines = EXPLAINER.substitute(name="mine", cls="Mine").splitlines()
+    at = next(i for i, line in enumerate(lines) if "n = len(sample)" in line)
+    lines[at] = "        n = len(sample) + int('three')"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = call("check", str(file), "--rule", "shape", "--rule", "short-texts")
+    assert done.returncode == 1
+    assert done.stdout.count(f"({file}, line {at + 1})") == 2
+    assert "invalid literal" in done.stdout

@@ -116,6 +116,10 @@ def test_the_profile_counts_times_and_draws(tmp_path):
     assert (out / "profile.md").read_text().count("\n|") >= 5
     (plot,) = (out / "plots").glob("*.svg")
     assert "Pareto front" in plot.read_text()
+    # an interval on both panels for each of four rows, quartiles on the one of seconds
+    assert (plot.read_text().count('id="interval"'), plot.read_text().count('id="quartiles"')) == (8, 4)
+    assert "[4/4] profile" in done.stderr
+    assert "[5/4]" not in done.stderr
     before = json.loads((out / "profile.json").read_text())
     assert call(*words).exit_code == 0
     assert json.loads((out / "profile.json").read_text()) == before

@@ -219,6 +219,11 @@ def test_two_budgets_and_another_seed_are_compared_and_said(lab, tmp_path, capsy
     assert max(map(len, said.splitlines())) <= 80
 
 
+def test_a_comparison_reads_at_80_columns(finished, capsys):
+    compare_command(finished, finished)
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
 # ---- export ----
 
 
@@ -229,15 +234,24 @@ def test_csv_and_parquet_hold_every_value(finished, tmp_path):
     assert frame["value"].notna().sum() == sum(len(row["values"]) for row in rows)
     assert frame["reason"].notna().sum() == sum(len(row["undefined"]) for row in rows)
     read = pd.read_csv(export(read_run(finished), "csv", tmp_path / "x" / "scores.csv"), float_precision="round_trip")
+    spent = read[read["metric"] == "cost"]
+    read = read[read["metric"] != "cost"]
     np.testing.assert_array_equal(read["value"], frame["value"])
+    asked = spent[spent["name"] == "queries"].set_index(["explainer", "model", "budget", "sample"])["value"]
+    for cell in run.cells:
+        said = cell.identity
+        for sample in cell.explanations:
+            stored = cell.costs[f"explain:{sample}"]["queries"]
+            assert asked[said.explainer.title, said.model.name, said.budget, sample] == stored
     again = pd.read_parquet(export(read_run(finished), "parquet", tmp_path / "y" / "scores.parquet"))
-    pd.testing.assert_frame_equal(again, frame, check_dtype=False)
+    pd.testing.assert_frame_equal(again[again["metric"] != "cost"], frame, check_dtype=False)
 
 
 def test_latex_has_a_table_for_each_board_and_bold_ties(finished, tmp_path):
     text = export(read_run(finished), "latex", tmp_path / "t.tex").read_text()
     assert text.count(r"\begin{tabular}") == 4
     assert r"\textbf{" in text
+    assert "queries & seconds" in text
     assert r"deletion $\uparrow$" in text
     assert text.count("{") == text.count("}")
 
