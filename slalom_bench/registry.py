@@ -261,7 +261,8 @@ def explainer(
         version: goes up with every change that can change a number.
         needs: out of queries, gradients, attentions, lrp, values; a plan skips models that give less.
         stochastic: whether another seed gives another result.
-        family: a word for filtering (slalom, additive, gradient, lrp, attention, baseline, ...).
+        family: a word for filtering (slalom, additive, gradient, lrp, attention, baseline, ...); boards do not rank
+            `search`.
         argument: the parameter that `name:argument` fills, if the explainer takes one.
     """
     return explainers.register(

@@ -18,6 +18,9 @@ from slalom_bench.results.statistics import Scores
 from slalom_bench.results.submission import CostInfo, Machine, MetricInfo, MetricSummary, Submission, SubmittedRow
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 
+SEARCH = "search"
+"""The family of references that ask the model what a metric asks: shown beside the methods, never ranked with them."""
+
 
 @dataclass(frozen=True)
 class BoardCell:
@@ -222,15 +225,18 @@ def _about_model(metrics: Mapping[MetricLabel, MetricInfo], claims: Sequence[Cla
 
 def _ranking(label: MetricLabel, info: MetricInfo, named: Mapping[str, Claim]) -> Ranking:
     table = {name: claim.scores(label) for name, claim in named.items() if label in claim.row.results}
+    searches = {name for name, claim in named.items() if claim.row.explainer.family == SEARCH}
+    scale = info.scale or "linear"
     try:
-        return rank(table, info.direction, scale=info.scale or "linear", relevant=info.relevant)
+        return rank(table, info.direction, scale=scale, relevant=info.relevant, references=searches)
     except InvalidInput as error:
         raise InvalidInput(f"{label} on {next(iter(named.values())).submission.task.name}: {error}") from error
 
 
 def _halves(label: MetricLabel, named: Mapping[str, Claim]) -> list[dict[str, Scores]]:
     """The scores of every row on either half of a metric's masks; no tables where the metric draws none."""
-    drawn = {name: c for name, c in named.items() if label in c.row.results and c.row.results[label].halves}
+    methods = {name: claim for name, claim in named.items() if claim.row.explainer.family != SEARCH}
+    drawn = {name: c for name, c in methods.items() if label in c.row.results and c.row.results[label].halves}
     return [{name: c.submission.half(c.row, label, i) for name, c in drawn.items()} for i in (0, 1)] if drawn else []
 
 

@@ -6,7 +6,7 @@ compared on the log scale, where means are those of logarithms: geometric means,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -99,6 +99,7 @@ def rank(
     *,
     scale: Scale = "linear",
     relevant: float | None = None,
+    references: Collection[str] = (),
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Ranking:
@@ -114,6 +115,7 @@ def rank(
         scale: `log` compares mean logarithms (geometric means); scores must not be negative then, and the smallest
             count as FLOOR times the median of the rows' medians.
         relevant: the smallest difference that matters, in the metric's unit; on the log scale as a share (0.05: 5 %).
+        references: rows that are listed and not compared: they come last and have no rank.
         confidence: 1 - the chance that any pair is separated wrongly; also that of the intervals of means.
         seed: of resamples and sign patterns.
 
@@ -123,7 +125,7 @@ def rank(
     if direction not in ("higher", "lower"):
         raise InvalidInput(f"direction must be higher or lower, not {direction!r}")
     summaries = {name: summarise(row.values(), confidence=confidence, seed=seed) for name, row in table.items()}
-    names, scores = paired(table)
+    names, scores = paired({name: row for name, row in table.items() if name not in references})
     floor = log_floor(scores, _defined(table)) if scale == "log" else 0.0
     turned = turn(scores, direction, scale, floor)
     matters = np.log1p(relevant) if scale == "log" and relevant is not None else relevant

@@ -164,3 +164,15 @@ def test_zeros_and_rounding_are_tied_on_the_log_scale():
     assert not rank({"a": {"s": 0.0, "t": 0.0}, "b": {"s": 0.0, "t": 0.0}}, "lower", scale="log").separates
     with pytest.raises(InvalidInput, match="no logarithm"):
         rank({"a": {"s": -1.0}}, "lower", scale="log")
+
+
+def test_a_reference_is_listed_and_changes_no_place():
+    rows = table(np.random.default_rng(3), {"a": 0.0, "b": 1.0, "c": 1.0})
+    ceiling = {key: None if key == "s0" else x - 5 for key, x in rows["a"].items()}
+    without, with_it = rank(rows, "lower"), rank({"ceiling": ceiling, **rows}, "lower", references={"ceiling"})
+    *methods, last = with_it.rows
+    assert methods == list(without.rows)  # not even the common samples shrink
+    assert (last.name, last.rank, last.verdict, last.tied_with_best) == ("ceiling", None, "not ranked", False)
+    assert last.summary.mean < methods[0].summary.mean
+    np.testing.assert_array_equal(with_it.scores, without.scores)
+    assert rank({"ceiling": ceiling, **rows}, "lower").rows[0].name == "ceiling"

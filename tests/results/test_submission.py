@@ -308,3 +308,23 @@ def test_ties_and_ranks_are_those_of_the_paired_statistics(full):
     for row in board.rows:
         assert row.cells[DELETION].ranked == expected[row.name]
     assert Counter(board.metrics) == Counter(submission.metrics)
+
+
+def test_a_search_is_shown_and_neither_ranked_nor_marked(full):
+    def rows_at_60(path):
+        board = next(board for board in boards([read_submission(path)]) if board.identity.budget == 60)
+        return {row.name: row.cells[DELETION] for row in board.rows}
+
+    before = rows_at_60(full)
+    best = next(name for name, cell in before.items() if cell.ranked.rank == 1)
+
+    def searched(data):
+        for row in data["rows"]:
+            if row["explainer"]["name"] == best:
+                row["explainer"]["family"] = "search"
+
+    after = rows_at_60(changed(full, searched))
+    assert after[best].result == before[best].result
+    assert (after[best].ranked.rank, after[best].place, after[best].marked) == (None, "", False)
+    assert before.keys() == after.keys()
+    assert 1 in {cell.ranked.rank for cell in after.values()}
