@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from slalom_bench.backends.torch_backend import DifferentiableBackend
+from slalom_bench.backends.torch_backend import DifferentiableBackend, two_columns
 from slalom_bench.core.tokens import WordTokens
 from slalom_bench.core.types import Ints
 
@@ -60,10 +60,14 @@ class SlalomNet(nn.Module):
             scores = scores.masked_fill(mask[:, None, :] == 0, -torch.inf)
         return scores.softmax(dim=-1)
 
+    def attended(self, words: torch.Tensor, attention: torch.Tensor) -> torch.Tensor:
+        """One logit (batch x 1) of word embeddings (batch x length x 3) under an attention map."""
+        states = words + attention @ self.move(words)
+        return self.head(states[:, 0])
+
     def forward(self, mask: torch.Tensor | None, words: torch.Tensor) -> torch.Tensor:
         """One logit (batch x 1) of word embeddings (batch x length x 3)."""
-        states = words + self.attention(mask, words) @ self.move(words)
-        return self.head(states[:, 0])
+        return self.attended(words, self.attention(mask, words))
 
 
 class _ClosedForm(DifferentiableBackend):
@@ -95,6 +99,11 @@ class SlalomBackend(_ClosedForm):
 
     module: SlalomNet
     capabilities = frozenset({"queries", "gradients", "attentions"})
+
+    def attended_logits(self, words: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Differentiable logits, and the map of its one layer and one head (batch x 1 x length x length)."""
+        attention = self.module.attention(None, words)[:, None]
+        return two_columns(self.module.attended(words, attention[:, 0])), [attention]
 
     def attentions(self, sequence: Ints) -> NDArray[np.floating]:
         """The map of its one layer and one head (1 x 1 x length x length)."""

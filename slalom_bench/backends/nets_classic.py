@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from slalom_bench.backends.torch_backend import DifferentiableBackend, TorchBackend
+from slalom_bench.backends.torch_backend import DifferentiableBackend, TorchBackend, two_columns
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.types import Ints
@@ -157,13 +157,14 @@ class AttentionNet(nn.Module):
             states = layer(states)
         return torch.einsum("bko,kco->bc", self.last.pooled(states), self.head) / len(self.head)
 
-    def attentions(self, words: torch.Tensor) -> torch.Tensor:
-        """The maps of one text's layers (layers x heads x T_max x T_max)."""
+    def attended(self, words: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """The same logits by way of each layer's maps (batch x heads x T_max x T_max), and these."""
         states, maps = self.embedded(words), []
         for layer in (*self.below, self.last):
-            maps.append(layer.maps(states)[0])
-            states = layer(states) if isinstance(layer, Mixing) else states
-        return torch.stack(maps)
+            maps.append(layer.maps(states))
+            mixed = maps[-1] @ each_head(states, layer.value)
+            states = mixed.transpose(1, 2).flatten(2) @ layer.out.T if isinstance(layer, Mixing) else states
+        return torch.einsum("bko,kco->bc", mixed[:, :, 0], self.head) / len(self.head), maps
 
 
 class AttentionNetBackend(DifferentiableBackend):
@@ -190,11 +191,17 @@ class AttentionNetBackend(DifferentiableBackend):
         """The table of words."""
         return self.module.words
 
+    def attended_logits(self, words: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Differentiable logits and each layer's maps, empty positions included."""
+        logits, maps = self.module.attended(words)
+        return two_columns(logits), maps
+
     def attentions(self, sequence: Ints) -> NDArray[np.floating]:
         """Cut to the sequence: what is missing of 1 in a row went to empty positions."""
         n = len(sequence)
         with torch.inference_mode():
-            return self.module.attentions(self.embed(sequence)[None])[:, :, :n, :n].numpy(force=True)
+            _, maps = self.module.attended(self.embed(sequence)[None])
+        return torch.cat(maps)[:, :, :n, :n].numpy(force=True)
 
     def read_position(self, length: int) -> int:
         """That of [CLS]."""

@@ -327,17 +327,25 @@ class HFBackend(DifferentiableBackend):
         """The model's table of words."""
         return self.module.get_input_embeddings()  # type: ignore[operator]
 
-    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
-        """Attention maps (layers x heads x length x length), from a twin that computes them (SDPA does not)."""
+    def attended_logits(self, words: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Differentiable logits and each layer's attention maps, from a twin that computes them (SDPA does not)."""
         if self._eager is None:
             self._eager = twin(self.module)
             self._eager.set_attn_implementation("eager")  # type: ignore[operator]
-        ids = torch.from_numpy(np.asarray(sequence))[None].to(self._device)
-        with torch.inference_mode():
-            out = self._eager(input_ids=ids, output_attentions=True)
+        model: Any = self._eager
+        inputs = {"inputs_embeds": words.to(self._device), "output_attentions": True}
+        with memory_errors():
+            out = model.base_model(use_cache=False, **inputs) if self.reads_last else model(**inputs)
         if not out.attentions:
             raise Unsupported(f"model {self.name} has no attention maps")
-        return torch.stack([layer[0] for layer in out.attentions]).float().cpu().numpy()
+        logits = model.score(out[0][:, -1].to(model.score.weight.dtype)) if self.reads_last else out.logits
+        return two_columns(logits), list(out.attentions)
+
+    def attentions(self, sequence: Ints) -> NDArray[np.floating]:
+        """Attention maps (layers x heads x length x length) of one sequence."""
+        with torch.inference_mode():
+            _, maps = self.attended_logits(self.embed(sequence)[None])
+        return torch.stack([layer[0] for layer in maps]).float().cpu().numpy()
 
     def read_position(self, length: int) -> int:
         """The last position of a decoder, else the first."""

@@ -84,6 +84,20 @@ class AttentionBackend(Backend, Protocol):
         """Attention maps (layers x heads x length x length) of one sequence."""
         ...
 
+    def attended_logits(self, words: torch.Tensor) -> tuple[torch.Tensor, Sequence[torch.Tensor]]:
+        """Differentiable logits of word embeddings, and each layer's attention maps on the way to them.
+
+        Only asked of a backend whose `capabilities` include gradients as well.
+
+        Args:
+            words: batch x length x width.
+
+        Returns:
+            Logits (batch x classes), and for each layer maps (batch x heads x length x length) of the same graph;
+            larger ones of a model that attends to empty positions behind the text.
+        """
+        ...
+
     def read_position(self, length: int) -> int:
         """The position whose state is classified: the first for encoders, the last for decoders."""
         ...

@@ -341,6 +341,14 @@ class Classifier:
         """
         return self._attention.maps(sample)
 
+    def attention_gradients(self, sample: Sample) -> tuple[Floats, Floats]:
+        """Attention maps of a sample, and the gradients of the log-odds of `target` with respect to them; one query.
+
+        Returns:
+            Two arrays, layers x heads x length x length, in float64.
+        """
+        return self._gradients.of_attention(sample, self.target)
+
     def read_position(self, sample: Sample) -> int:
         """The position, in the whole sequence, whose state is classified: 0 for BERT, the last one for GPT-2."""
         return self._attention.read_position(sample)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core.types import Floats, Sample
-from slalom_bench.handle.backend import Backend, Differentiable, gradient_backend
+from slalom_bench.handle.backend import Backend, Differentiable, attention_backend, gradient_backend
 from slalom_bench.handle.ledger import Ledger
 from slalom_bench.handle.packing import TokenBudget
 from slalom_bench.handle.template import whole
@@ -79,6 +79,25 @@ class Gradients:
             values.append(out.detach())
             grads.append(grad)
         return torch.cat(values).cpu().numpy().astype(np.float64), torch.cat(grads)
+
+    def of_attention(self, sample: Sample, target: int) -> tuple[Floats, Floats]:
+        """Attention maps (layers x heads x length x length) of a sample, and the gradients of its log-odds by them."""
+        import torch
+
+        backend = attention_backend(self._backend)
+        maps: list[torch.Tensor] = []
+
+        def through(words: torch.Tensor) -> torch.Tensor:
+            logits, found = backend.attended_logits(words)
+            maps.extend(found)
+            return logits
+
+        leaf = self.embed(sample)[None].requires_grad_(True)
+        out = self.log_odds(leaf, target, through)
+        *grads, _ = torch.autograd.grad(out.sum(), [*maps, leaf])  # down to the words, where its seconds are counted
+        text = (..., slice(leaf.shape[1]), slice(leaf.shape[1]))
+        found, slopes = (torch.cat(tuple(each))[text].detach().double().cpu().numpy() for each in (maps, grads))
+        return found, slopes
 
 
 class LargestLogit:

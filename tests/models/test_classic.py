@@ -174,7 +174,7 @@ def test_attention_maps_and_gradients_through_the_handle(layers: int) -> None:
 def test_cls_row_of_the_maps_is_what_the_output_uses() -> None:
     net = attention_net(double=True)
     ids = torch.tensor([1, 5, 9])
-    maps = net.attentions(net.words(ids)[None])[0]
+    maps = net.attended(net.words(ids)[None])[1][0][0]
     assert torch.allclose(maps[:, 0], parts(net, ids)["alpha"], atol=1e-12)
 
 
