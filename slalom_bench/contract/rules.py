@@ -153,7 +153,6 @@ def count_backend(backend: Any) -> list[int]:
 
     backend.logits = counted(backend.logits, len)
     backend.logits_from_embeddings = counted(backend.logits_from_embeddings, len)
-    backend.attentions = counted(backend.attentions, lambda _: 1)
     backend.attended_logits = counted(backend.attended_logits, len)
     return seen
 
