@@ -24,7 +24,9 @@ def carry_over_command(
 
     Paired is what has the same task, budget, protocol, removal rule and cut; every model of A with every one of B. The
     interval is the 95 % percentile one over resampled texts, drawn together where both models have them. The ceilings
-    say what resampling the texts of A, or of B, does to its own order: no carry-over above them can be asked for.
+    say how far a model's own order agrees with itself on resampled texts: beside what other texts alone would do, a
+    lower carry-over says something of the models. They are rough marks and no bounds: a resample shares texts with
+    what it is held against, which lifts them, and a carry-over may by chance lie above.
 
     Examples:
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from slalom_bench.results.removal_agreement import RuleAgreement
 
@@ -41,23 +41,13 @@ def removals_command(
         typer.echo(json.dumps([agreement.to_dict() for agreement in found]))
         return
     for title, agreements in groupby(found, key=lambda agreement: agreement.table):
-        _show(title, agreements)
+        _show(title, list(agreements))
 
 
-def _show(title: str, agreements: Iterable[RuleAgreement]) -> None:
+def _show(title: str, agreements: Sequence[RuleAgreement]) -> None:
     """One table of Markdown: a row for each metric and pair of rules."""
     from slalom_bench.core.safe_text import markdown as escape
-    from slalom_bench.showing.markdown import table
-    from slalom_bench.showing.wording import heading
+    from slalom_bench.showing.markdown import rules
 
-    rows = []
-    for found in agreements:
-        correlations = [found.reason or "-", ""]
-        if found.spearman is not None and found.kendall is not None:
-            correlations = [f"{found.spearman:.2f}", f"{found.kendall:.2f}"]
-        best = list(found.best) if found.means else ["-", "-"]
-        named = [f"{rule}: {escape(name)}" for rule, name in zip(found.rules, best, strict=True)]
-        rows.append([heading(found.metric), " / ".join(found.rules), str(len(found.means)), *correlations, *named])
     typer.echo(f"\n{escape(title)}: rank correlation of the explainers' means between removal rules\n")
-    header = ["metric", "rules", "explainers", "Spearman", "Kendall", "best", "best"]
-    typer.echo(table(header, rows, (2, 3, 4)))
+    typer.echo(rules(agreements))

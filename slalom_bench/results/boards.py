@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from slalom_bench.core.hashing import short_hash
 from slalom_bench.entries import Tier
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.claims import Claim, Conflict, settled
+from slalom_bench.results.claims import Claim, Conflict, settled, tables
 from slalom_bench.results.columns import columns
 from slalom_bench.results.quality import MetricQuality, metric_agreement, metric_quality
 from slalom_bench.results.ranking import Ranked, Ranking, rank
+from slalom_bench.results.removal_agreement import RuleAgreement, across_rules, rule_name
 from slalom_bench.results.separation import too_few
 from slalom_bench.results.statistics import Scores
 from slalom_bench.results.submission import CostInfo, Machine, MetricInfo, MetricSummary, Submission, SubmittedRow
@@ -123,6 +123,8 @@ class Board:
     quality: Mapping[MetricLabel, MetricQuality]
     agreement: Mapping[tuple[MetricLabel, MetricLabel], float]
     """Rank correlations between metrics over rows."""
+    across_rules: Sequence[RuleAgreement]
+    """Of every metric, how alike this board's removal rule and another rank the explainers; nothing for one rule."""
     conflicts: Sequence[Conflict] = ()
     """Rows that files give different values of; every one of them is among the rows."""
     left_out: Mapping[MetricLabel, Sequence[str]] = field(default_factory=dict)
@@ -161,12 +163,8 @@ class Board:
 
 def boards(submissions: Sequence[Submission]) -> list[Board]:
     """Every board of these submissions, in an order that depends on nothing but what they say."""
-    found: dict[str, list[Claim]] = {}
-    for submission in sorted(submissions, key=lambda s: (s.file_name, s.origin.started)):
-        for row in submission.rows:
-            key = short_hash([submission.identity(row).table_key, submission.samples], 12)
-            found.setdefault(key, []).append(Claim(submission, row))
-    made = [_board(key, claims) for key, claims in found.items()]
+    rules = across_rules(submissions)
+    made = [_board(key, claims, rules) for key, claims in tables(submissions).items()]
 
     def place(board: Board) -> tuple[str, int, str, str, int, str]:
         said = board.identity
@@ -182,7 +180,7 @@ def boards(submissions: Sequence[Submission]) -> list[Board]:
     return sorted(made, key=place)
 
 
-def _board(key: str, claims: Sequence[Claim]) -> Board:
+def _board(key: str, claims: Sequence[Claim], rules: Mapping[str, Sequence[RuleAgreement]]) -> Board:
     every, left_out = columns(claim.submission for claim in claims)
     metrics = {label: info for label, info in every.items() if info.level == "explainer"}
     named, conflicts = settled(claims)
@@ -199,9 +197,10 @@ def _board(key: str, claims: Sequence[Claim]) -> Board:
         rows.append(BoardRow(name, claim.row, claim.submission, cells, claim.also))
     first = next(iter(metrics), None)
     rows.sort(key=lambda row: (_place(row, first), row.name))
+    identity = claims[0].submission.identity(claims[0].row)
     return Board(
         key,
-        claims[0].submission.identity(claims[0].row),
+        identity,
         claims[0].submission.samples,
         metrics,
         _about_model(every, claims),
@@ -209,6 +208,7 @@ def _board(key: str, claims: Sequence[Claim]) -> Board:
         rankings,
         {label: metric_quality(ranking, _halves(label, named)) for label, ranking in rankings.items()},
         metric_agreement(rankings),
+        [found for found in rules.get(identity.rules_key, ()) if rule_name(identity.removal) in found.rules],
         conflicts,
         left_out,
     )

@@ -6,7 +6,7 @@ removing the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -58,6 +58,16 @@ class Conflict:
     metric: MetricLabel
     means: Sequence[tuple[str, float | None]]
     """The name of each file and the mean that it gives."""
+
+
+def tables(submissions: Iterable[Submission]) -> dict[str, list[Claim]]:
+    """The rows of submissions by board: all but explainer and seeds are the same, and the samples."""
+    found: dict[str, list[Claim]] = {}
+    for submission in sorted(submissions, key=lambda s: (s.file_name, s.origin.started)):
+        for row in submission.rows:
+            key = short_hash([submission.identity(row).table_key, submission.samples], 12)
+            found.setdefault(key, []).append(Claim(submission, row))
+    return found
 
 
 def settled(claims: Sequence[Claim]) -> tuple[dict[str, Claim], list[Conflict]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -9,14 +10,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slalom_bench import registry
 from slalom_bench.core.types import Floats
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.correlation import kendall, spearman
+from slalom_bench.results.claims import Claim, settled, tables
 from slalom_bench.results.collect import collect
+from slalom_bench.results.columns import columns
 from slalom_bench.results.ranking import turn
 from slalom_bench.results.reading import Run
 from slalom_bench.results.statistics import Scores, average_seeds
-from slalom_bench.results.submission import MetricInfo, Submission, SubmittedRow
+from slalom_bench.results.submission import MetricInfo, Submission
+from slalom_bench.running.identity import MetricLabel, RemovalIdentity
 
 FEWEST = 3
 """Explainers without which a rank correlation says nothing: two agree or not."""
@@ -30,7 +35,8 @@ class Column(NamedTuple):
     table: str
     """The task, model, budget, protocol and cut in words."""
     key: str
-    """Hashes of the same, weights and versions included, and the metric's label."""
+    """A hash of the same, weights and versions included: `CellIdentity.rules_key`."""
+    label: MetricLabel
 
 
 @dataclass
@@ -79,13 +85,7 @@ class RuleAgreement:
 
 
 def removal_agreement(runs: Sequence[Run]) -> list[RuleAgreement]:
-    """Rank correlations of the explainers' means between every two removal rules, metric by metric.
-
-    Compared is what has the same task, model, budget, protocol, cut of the texts and metric, versions and weights
-    included; metrics of the model itself rank no explainer. An explainer's mean under a rule is over the samples that
-    it has a score for under both rules, its seeds averaged, those of several runs too; it is geometric where boards
-    compare the metric on the log scale. Rules that change the scale of a metric are compared by
-    ranks alone.
+    """The agreements of `across_rules`, of runs.
 
     Args:
         runs: run directories that were read; each may hold any number of rules.
@@ -93,43 +93,68 @@ def removal_agreement(runs: Sequence[Run]) -> list[RuleAgreement]:
     Returns:
         One agreement for each table, metric and pair of rules; runs without two rules to compare are an error.
     """
-    columns: dict[Column, _Rules] = {}
-    rules: set[str] = set()
-    for run in runs:
-        for collected in collect(run, unfinished=True):
-            submission = collected.submission
-            rules.add(_rule(submission))
-            for row in submission.rows:
-                for column, info, scores in _columns(submission, row):
-                    by_rule = columns.setdefault(column, _Rules(info)).scores.setdefault(_rule(submission), {})
-                    by_rule.setdefault((row.explainer.title, row.explainer.version), []).append(scores)
-    found = [
-        _agreement(column.table, under, a, b)
-        for column, under in sorted(columns.items(), key=lambda item: (item[0].table, item[1].info.order, item[0]))
-        for a, b in combinations(sorted(under.scores), 2)
-    ]
+    submissions = [collected.submission for run in runs for collected in collect(run, unfinished=True)]
+    found = [agreement for members in across_rules(submissions).values() for agreement in members]
     if not found:
+        rules = sorted({rule_name(submission.removal) for submission in submissions})
         raise InvalidInput(
             f"nothing to compare across removal rules (there {'is' if len(rules) == 1 else 'are'} "
-            f"{', '.join(sorted(rules)) or 'none'}): run the same task, model, budget, explainers and metrics again "
+            f"{', '.join(rules) or 'none'}): run the same task, model, budget, explainers and metrics again "
             "with another --removal"
         )
     return found
 
 
-def _rule(submission: Submission) -> str:
-    return str(submission.removal)
+def across_rules(submissions: Sequence[Submission]) -> dict[str, list[RuleAgreement]]:
+    """Rank correlations of the explainers' means between every two removal rules, metric by metric.
+
+    Compared is what has the same task, model, budget, protocol, cut of the texts and metric, versions and weights
+    included; metrics of the model itself rank no explainer. An explainer's mean under a rule is over the samples that
+    it has a score for under both rules, its seeds averaged, those of several submissions too; a row that was
+    submitted twice counts once, and not at all where its values are in conflict. The mean is geometric where boards
+    compare the metric on the log scale. Rules that change the scale of a metric are compared by ranks alone; two
+    versions of a rule are two rules.
+
+    Returns:
+        By `CellIdentity.rules_key`, in the order of tables, the agreements of every metric and pair of rules; nothing
+        where there is one rule.
+    """
+    known, _ = columns(submissions)
+    by_column: dict[Column, _Rules] = {}
+    for claim in _undisputed(submissions):
+        rule, explainer = rule_name(claim.submission.removal), (claim.row.explainer.title, claim.row.explainer.version)
+        for column, info in _columns(claim, known):
+            by_rule = by_column.setdefault(column, _Rules(info)).scores.setdefault(rule, {})
+            by_rule.setdefault(explainer, []).append(claim.scores(column.label))
+    found: dict[str, list[RuleAgreement]] = {}
+    for column, under in sorted(by_column.items(), key=lambda item: (item[0].table, item[1].info.order, item[0])):
+        for a, b in combinations(sorted(under.scores), 2):
+            found.setdefault(column.key, []).append(_agreement(column.table, under, a, b))
+    return found
 
 
-def _columns(submission: Submission, row: SubmittedRow) -> Iterator[tuple[Column, MetricInfo, Scores]]:
+def rule_name(rule: RemovalIdentity) -> str:
+    """Name and parameters, and the version where it is not the one that is registered here."""
+    entry = registry.removals.find(rule.name)
+    return str(rule) if entry is not None and entry.version == rule.version else f"{rule} (v{rule.version})"
+
+
+def _undisputed(submissions: Sequence[Submission]) -> Iterator[Claim]:
+    """Every row once, but for those that files give different values of."""
+    for claims in tables(submissions).values():
+        rows = settled(claims)[0].values()
+        versions = Counter(claim.key for claim in rows)
+        yield from (claim for claim in rows if versions[claim.key] == 1)
+
+
+def _columns(claim: Claim, known: Mapping[MetricLabel, MetricInfo]) -> Iterator[tuple[Column, MetricInfo]]:
     """The columns that a row has scores in."""
-    same = submission.identity(row)
+    same = claim.submission.identity(claim.row)
     cut = "" if same.max_tokens is None else f" · {same.max_tokens} tokens"
     words = f"{same.task.name} · {same.model.name} · budget {same.budget} · {same.protocol}{cut}"
-    for label in row.results:
-        info = submission.metrics[label]
-        if info.level == "explainer":
-            yield Column(words, f"{same.rules_key}/{label}"), info, submission.scores(row, label)
+    for label in claim.row.results:
+        if label in known and known[label].level == "explainer":
+            yield Column(words, same.rules_key, label), known[label]
 
 
 def _agreement(table: str, under: _Rules, a: str, b: str) -> RuleAgreement:

@@ -44,22 +44,25 @@ def explain_sample(
         explainer: the method.
         classifier: the handle of the model.
         sample: the text in the model's tokens.
-        budget: model queries that the method may make.
+        budget: model queries that the method may make; the one that finds the predicted class is not among them.
         seed: with the sample's id it decides every random number.
         target: the class; else class 1 of two, and the predicted one of more.
         needs: capabilities without which the method cannot work.
 
     Returns:
-        The explanation, with the keys of what was asked for, or the error; and the cost. What must stop a whole run (a
-        full disk, a dead endpoint, Ctrl-C) is raised.
+        The explanation, with the keys of what was asked for, or the error; and the cost, as if the method had run
+        alone: where the class is not given and there are more than two, one query finds it. What must stop a whole
+        run (a full disk, a dead endpoint, Ctrl-C) is raised.
     """
     cost = Cost()
     try:
-        target = classifier.default_target(sample) if target is None else target
-        view = classifier.targeting(target)
-        view.require(*needs)
-        with view.work(budget) as cost, view.recording() as asked:
-            explanation = explainer.explain(view, sample, budget, generator(seed, "explain", sample.id))
+        # the query that finds the class is charged to every method, whoever has asked it before, and to no budget
+        with classifier.work() as cost:
+            target = classifier.default_target(sample) if target is None else target
+            view = classifier.targeting(target)
+            view.require(*needs)
+            with view.work(budget), view.recording() as asked:
+                explanation = explainer.explain(view, sample, budget, generator(seed, "explain", sample.id))
         if not isinstance(explanation, Explanation):
             raise InvalidInput(f"the explainer returned a {type(explanation).__name__}, not an Explanation")
         if len(explanation) != len(sample):

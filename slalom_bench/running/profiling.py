@@ -195,8 +195,7 @@ def explain_once(
 ) -> Cost:
     """One explanation by a handle of its own, so that nothing is answered from an earlier run's cache."""
     handle = Classifier(classifier.backend, token_budget=classifier.token_budget, removal=classifier.removal)
-    chosen = classifier.default_target(sample) if target is None else target
-    outcome = explain_sample(explainer, handle, sample, budget=budget, seed=seed, target=chosen)
+    outcome = explain_sample(explainer, handle, sample, budget=budget, seed=seed, target=target)
     outcome.unwrap()
     return outcome.cost
 

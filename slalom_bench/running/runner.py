@@ -148,6 +148,9 @@ class Runner:
         except Unsupported as error:
             self._skip(cell, str(error))
             return True
+        if self.mode == "score-only" and not self.store.has(identity):
+            self._skip(cell, "nothing is explained yet that could be scored: run it without --mode score-only")
+            return True
         self._note(subject)
         with self.store.taken(identity, restart=self.mode == "restart", wait=wait) as store:
             if store is None:

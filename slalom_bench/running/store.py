@@ -269,8 +269,15 @@ class RunStore:
         with self._locked(identity.folder, wait=wait) as held:
             yield self._cell(identity, restart=restart) if held else None
 
+    def has(self, identity: CellIdentity) -> bool:
+        """Whether the cell was ever taken up."""
+        return (self._folder(identity) / "cell.json").exists()
+
+    def _folder(self, identity: CellIdentity) -> Path:
+        return self.path / "cells" / identity.folder
+
     def _cell(self, identity: CellIdentity, *, restart: bool) -> CellStore:
-        path = self.path / "cells" / identity.folder
+        path = self._folder(identity)
         try:
             for name in ("cell.json", "done.json"):
                 sweep(path / name)

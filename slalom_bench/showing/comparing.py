@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from slalom_bench.results.boards import Board, BoardCell
 from slalom_bench.results.ranking import Effect
+from slalom_bench.results.removal_agreement import RuleAgreement
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.showing.wording import heading, number
 
@@ -41,6 +42,12 @@ QUALITY_COLUMNS = (
     "agreement",
     "smallest that matters",
 )
+RULES = (
+    "Across removal rules: rank correlations, over methods, between their means under this removal rule and under "
+    "another, with the same model, budget and metric, on the samples that a method has scores for under both; and the "
+    "best method under each."
+)
+RULES_COLUMNS = ("metric", "rules", "methods", "Spearman", "Kendall", "best under the first", "best under the second")
 SIGNS = {"not separable": "=", "no practical difference": "≈"}
 
 
@@ -146,6 +153,18 @@ def agreement_rows(board: Board) -> list[list[str]]:
 def _correlation(board: Board, one: MetricLabel, other: MetricLabel) -> str:
     value = 1.0 if one == other else board.agreement.get((one, other), board.agreement.get((other, one)))
     return "" if value is None else f"{round(value, 2) + 0.0:.2f}"
+
+
+def rules_rows(agreements: Sequence[RuleAgreement]) -> list[list[str]]:
+    """The table of RULES_COLUMNS, one line for each metric and pair of removal rules."""
+    rows = []
+    for found in agreements:
+        correlations = [found.reason or "-", ""]
+        if found.spearman is not None and found.kendall is not None:
+            correlations = [f"{round(value, 2) + 0.0:.2f}" for value in (found.spearman, found.kendall)]
+        best = found.best if found.means else ("-", "-")
+        rows.append([heading(found.metric), " / ".join(found.rules), str(len(found.means)), *correlations, *best])
+    return rows
 
 
 def blind(board: Board) -> list[str]:

@@ -121,7 +121,10 @@ def explain(
     view = classifier.targeting(_target(classifier, sample, target))
     chosen = explainer if isinstance(explainer, (list, tuple)) else [explainer]
     methods = [_method(which) for which in chosen]
-    results = tuple(_run(view, sample, name, method, budget, range(seed, seed + seeds)) for name, method in methods)
+    given = None if target is None else view.target
+    results = tuple(
+        _run(view, sample, given, name, method, budget, range(seed, seed + seeds)) for name, method in methods
+    )
     if all(result.explanation is None for result in results):
         raise Unsupported("; ".join(f"{r.explainer}: {r.reason}" for r in results) or "no explainer was given")
     return Explained(
@@ -149,14 +152,15 @@ def _method(which: Any) -> tuple[str, Any]:
     return type(which).__name__, which
 
 
-def _run(view: Classifier, sample: Sample, name: str, method: Explainer, budget: int, seeds: range) -> Result:
+def _run(
+    view: Classifier, sample: Sample, target: int | None, name: str, method: Explainer, budget: int, seeds: range
+) -> Result:
     """The explanation of the first seed; with the others, where its scores would fall under another seed."""
     entry = registry.explainers.of(type(method))
     needs = () if entry is None else sorted(entry.needs)
     asked = seeds if entry is None or entry.stochastic else seeds[:1]
     outcomes = [
-        explain_sample(method, view, sample, budget=budget, seed=seed, target=view.target, needs=needs)
-        for seed in asked
+        explain_sample(method, view, sample, budget=budget, seed=seed, target=target, needs=needs) for seed in asked
     ]
     failed = next((outcome.error for outcome in outcomes if outcome.explanation is None), None)
     if isinstance(failed, SlalomBenchError):

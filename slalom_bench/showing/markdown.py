@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from slalom_bench.core.safe_text import markdown as escape
 from slalom_bench.core.safe_text import markdown_code as code
 from slalom_bench.results.boards import Board, BoardCell, BoardRow
+from slalom_bench.results.removal_agreement import RuleAgreement
 from slalom_bench.showing import comparing, wording
 from slalom_bench.showing.comparing import INTERVALS, MARKS, RANKS
 from slalom_bench.showing.wording import MISSING, number
@@ -54,14 +55,22 @@ def effects(board: Board) -> str:
 
 
 def metric_quality(board: Board) -> str:
-    """How good each metric is on this board, and which metrics agree."""
+    """How good each metric is on this board, which metrics agree, and whether other removal rules rank alike."""
     rows = [[escape(text) for text in row] for row in comparing.quality_rows(board)]
     parts = [comparing.QUALITY, table(comparing.QUALITY_COLUMNS, rows, (1, 2, 3))]
     if matrix := comparing.agreement_rows(board):
         header = ["Spearman over methods", *(escape(info.name) for info in board.metrics.values())]
         rows = [[escape(name), *values] for name, *values in matrix]
         parts.append(table(header, rows, range(1, len(header))))
+    if board.across_rules:
+        parts += [comparing.RULES, rules(board.across_rules)]
     return "\n\n".join(parts)
+
+
+def rules(agreements: Sequence[RuleAgreement]) -> str:
+    """How alike removal rules rank the explainers."""
+    rows = [[escape(text) for text in row] for row in comparing.rules_rows(agreements)]
+    return table(comparing.RULES_COLUMNS, rows, (2, 3, 4))
 
 
 def cost(board: Board) -> str:

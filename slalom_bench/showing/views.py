@@ -91,6 +91,9 @@ def _quality_view(board: Board) -> dict[str, Any]:
         "rows": comparing.quality_rows(board),
         "names": [info.name for info in board.metrics.values()],
         "agreement": comparing.agreement_rows(board),
+        "rules": comparing.rules_rows(board.across_rules),
+        "rules_note": comparing.RULES,
+        "rules_columns": comparing.RULES_COLUMNS,
     }
 
 

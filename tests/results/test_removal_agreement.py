@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +16,21 @@ from slalom_bench import registry
 from slalom_bench.cli import app
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.correlation import kendall
+from slalom_bench.results.boards import boards
+from slalom_bench.results.collect import submit
 from slalom_bench.results.reading import read_run
-from slalom_bench.results.removal_agreement import NOT_RANKED, TOO_FEW, _agreement, _Rules, removal_agreement
-from slalom_bench.results.submission import MetricInfo
+from slalom_bench.results.removal_agreement import (
+    NOT_RANKED,
+    TOO_FEW,
+    _agreement,
+    _Rules,
+    across_rules,
+    removal_agreement,
+    rule_name,
+)
+from slalom_bench.results.submission import MetricInfo, read_submission
+from slalom_bench.showing import comparing, markdown
+from slalom_bench.showing.leaderboard import generate
 
 METRICS = ("strict-fidelity:largest=2", "deletion")
 
@@ -142,3 +155,67 @@ def test_the_command(runs):
     assert "synthetic-slalom · slalom-transformer · budget 30" in shown
     assert f"{expected[0].spearman:.2f}" in shown
     assert "delete / mask" in shown
+
+
+def test_boards_show_it_from_submissions(runs, tmp_path):
+    """Every board says how its rule agrees with the others, in the command's numbers; alone it says nothing."""
+    results = tmp_path / "results"
+    one = submit(read_run(runs["delete"]), results)
+    (alone,) = boards([read_submission(path) for path in one])
+    assert alone.across_rules == []
+    assert comparing.RULES not in markdown.metric_quality(alone)
+    assert "Do other removal rules" not in generate([read_submission(path) for path in one])["index.html"]
+
+    submissions = [read_submission(path) for path in (*one, *submit(read_run(runs["mask"]), results))]
+    expected = removal_agreement([read_run(path) for path in runs.values()])
+    made = boards(submissions)
+    assert {str(board.identity.removal) for board in made} == {"delete", "mask"}
+    files = generate(submissions)
+    for board in made:
+        assert [found.to_dict() for found in board.across_rules] == [found.to_dict() for found in expected]
+        for found in expected:
+            name = re.escape(f"{found.metric.name} ")
+            (line,) = re.findall(rf"^\| {name}.*\| delete / mask .*$", markdown.metric_quality(board), re.M)
+            assert [cell.strip() for cell in line.split("|")][3:8] == [
+                str(len(found.means)),
+                f"{found.spearman:.2f}",
+                f"{found.kendall:.2f}",
+                *found.best,
+            ]
+            assert f'data-label="Spearman">{found.spearman:.2f}</td>' in files["index.html"]
+    assert files["synthetic-slalom.md"].count(comparing.RULES) == 2
+    assert files["index.html"].count("Do other removal rules rank the methods alike") == 2
+
+
+def test_rows_in_conflict_are_left_out_and_versions_of_a_rule_are_two(runs, tmp_path):
+    delete, mask = (
+        read_submission(path) for run in runs.values() for path in submit(read_run(run), tmp_path / "results")
+    )
+    (plain,) = across_rules([delete, mask]).values()
+    less = delete.model_copy(update={"rows": [row for row in delete.rows if row.explainer.name != "random"]})
+    (again,) = across_rules([less, delete, mask]).values()
+    assert [found.to_dict() for found in again] == [found.to_dict() for found in plain], "the same scores once more"
+    only = delete.model_copy(update={"rows": [_shifted(row) for row in delete.rows if row.explainer.name == "random"]})
+    (disputed,) = across_rules([only, delete, mask]).values()
+    for before, found in zip(plain, disputed, strict=True):
+        assert found.means == {name: pair for name, pair in before.means.items() if name != "random"}
+    assert any("random" in found.means for found in plain)
+    old = mask.model_copy(update={"removal": mask.removal.model_copy(update={"version": 99})})
+    (three,) = across_rules([delete, mask, old]).values()
+    assert {found.rules for found in three} == {("delete", "mask"), ("delete", "mask (v99)"), ("mask", "mask (v99)")}
+    for board in boards([delete, mask, old]):
+        assert {found.rules for found in board.across_rules} == {
+            pair for pair in (found.rules for found in three) if rule_name(board.identity.removal) in pair
+        }
+        assert len(board.across_rules) == 2 * len(METRICS)
+
+
+def _shifted(row):
+    """A row whose every value of deletion is larger by one."""
+    results = {
+        label: result.model_copy(update={"values": [None if value is None else value + 1 for value in result.values]})
+        if label.name == "deletion"
+        else result
+        for label, result in row.results.items()
+    }
+    return row.model_copy(update={"results": results})

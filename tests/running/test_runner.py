@@ -23,6 +23,8 @@ from slalom_bench.core.references import Ref
 from slalom_bench.core.types import DataSource, Example, Explanation, Score, TaskData
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.results.collect import submit
+from slalom_bench.results.reading import read_run
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.loading import LoadedTask, Loader, Subject
 from slalom_bench.running.plan import make_plan
@@ -115,6 +117,22 @@ def test_score_only_never_explains(tmp_path):
     go(tmp_path, suite(metrics=("deletion",)), on=subject(TEXTS[:2]))
     result = go(tmp_path, mode="score-only")
     assert (result.explained, result.scored) == (0, 4)
+
+
+def test_score_only_leaves_no_trace_of_what_was_never_explained(tmp_path):
+    """No folder and no unfinished cell in the way of a submission: the cell is skipped, and that is said."""
+    go(tmp_path, suite(explainers=("leave-one-out",), metrics=("deletion",)))
+    before = {path for path in tmp_path.rglob("*") if path.parent.name != "locks"}
+    result = go(tmp_path, mode="score-only")
+    assert (result.explained, result.scored, result.failed) == (0, 4, 0)
+    (skip,) = result.skips
+    assert "linear-deletion" in skip.what
+    assert "nothing is explained yet" in skip.reason
+    added = {path.name for path in tmp_path.rglob("*") if path.parent.name != "locks"} - {path.name for path in before}
+    assert len(added) == 1
+    assert added.pop().startswith("strict-fidelity@")
+    assert [cell.identity.explainer.name for cell in cells(tmp_path)] == ["leave-one-out"]
+    assert len(submit(read_run(tmp_path), tmp_path / "results")) == 1
 
 
 def test_restart_computes_everything_again(tmp_path):
