@@ -86,6 +86,7 @@ class _LogOddsCurve(_Curve):
     unit="probability",
     headline="@primary",
     relevant=0.01,
+    bounds=(-1, 1),
 )
 class Insertion(_ProbabilityCurve):
     """Probability lost when only the top-ranked tokens are kept (sufficiency): lower is better.
@@ -115,6 +116,7 @@ class Insertion(_ProbabilityCurve):
     unit="probability",
     headline="@primary",
     relevant=0.01,
+    bounds=(-1, 1),
 )
 class Deletion(_ProbabilityCurve):
     """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better.

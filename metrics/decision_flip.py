@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     unit="share of tokens",
     headline="@primary",
     relevant=0.01,
+    bounds=(0, 1),
 )
 class DecisionFlip:
     """Share of the tokens that must be deleted, in the order of the scores, until the predicted class changes.
@@ -78,6 +79,7 @@ class DecisionFlip:
     unit="share of tokens",
     headline="@primary",
     relevant=0.01,
+    bounds=(0, 1),
 )
 class SufficientShare:
     """Smallest share of the tokens that alone, top-ranked first, give the predicted class and keep it from there on.

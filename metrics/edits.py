@@ -48,6 +48,7 @@ def edits(words: list[str], others: list[str]) -> list[Edit]:
     unit="area",
     headline="@primary",
     relevant=0.02,
+    bounds=(0, 1),
 )
 class EditLocalisation:
     """Area under the ROC curve of scores against the words that an edit put in: 0.5 is chance.
@@ -95,6 +96,7 @@ def _edited(text: str, other: str) -> Bools:
     unit="rank correlation",
     headline="@primary",
     relevant=0.05,
+    bounds=(-1, 1),
 )
 class EditContrast:
     """Rank correlation, over the edits of a pair, of what an edit changes in the scores and in the log-odds.

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     unit="correlation",
     headline="@primary",
     relevant=0.02,
+    bounds=(-1, 1),
 )
 class FaithfulnessCorrelation:
     """Correlation of the summed scores of randomly removed tokens with the drop of the log-odds.

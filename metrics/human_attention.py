@@ -49,6 +49,7 @@ class _MarkDetection:
     unit="area",
     headline="@primary",
     relevant=0.02,
+    bounds=(0, 1),
 )
 class HumanAttentionAuroc(_MarkDetection):
     """Area under the ROC curve of scores against human marks: 0.5 is chance.
@@ -71,6 +72,7 @@ class HumanAttentionAuroc(_MarkDetection):
     unit="area",
     headline="@primary",
     relevant=0.02,
+    bounds=(0, 1),
 )
 class HumanAttentionAuprc(_MarkDetection):
     """Average precision of scores against human marks: the share of marked tokens is chance.

@@ -66,6 +66,7 @@ class _NaiveBayesCorrelation(ABC):
     unit="correlation",
     headline="@primary",
     relevant=0.02,
+    bounds=(-1, 1),
 )
 class NaiveBayesSpearman(_NaiveBayesCorrelation):
     """Spearman correlation of signed scores with Naive Bayes weights over the distinct tokens that have a weight.
@@ -102,6 +103,7 @@ class NaiveBayesSpearman(_NaiveBayesCorrelation):
     unit="correlation",
     headline="@primary",
     relevant=0.02,
+    bounds=(-1, 1),
 )
 class NaiveBayesStrength(_NaiveBayesCorrelation):
     """Spearman correlation of the size of scores with the size of Naive Bayes weights, for every method alike.

@@ -30,6 +30,7 @@ NAMES = ("shift", "missing", "joint", "change")
     unit="share of the mean square change",
     headline="shift",
     level="model",
+    bounds=(0, None),
 )
 class PositionShift:
     """Share of the change of log-odds under random deletions that comes from the others moving, not from what is gone.

@@ -31,6 +31,7 @@ _MEANS = ("similarity", "signed", "all")
     relevant=0.02,
     curve="parts randomised, from the top",
     default=False,
+    bounds=(0, 1),
 )
 class Randomisation:
     """Similarity of an explanation with that of the same model after its parameters were drawn anew, from the top down.

@@ -52,6 +52,7 @@ class _Rationale:
     unit="F1",
     headline="@primary",
     relevant=0.02,
+    bounds=(0, 1),
 )
 class HumanTokenF1(_Rationale):
     """Share of marked tokens among the highest scores, as many as people marked: the share of marked ones is chance.
@@ -76,6 +77,7 @@ class HumanTokenF1(_Rationale):
     unit="F1",
     headline="@primary",
     relevant=0.02,
+    bounds=(0, 1),
 )
 class HumanIouF1(_Rationale):
     """F1 of spans: how many runs of high scores overlap by half with a run of marked tokens.
@@ -121,6 +123,7 @@ def _iou(one: tuple[int, int], other: tuple[int, int]) -> float:
     unit="rank correlation",
     headline="@primary",
     relevant=0.02,
+    bounds=(-1, 1),
 )
 class HumanSoftAgreement:
     """Rank correlation of scores with the share of annotators who marked each word: 0 is chance.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     unit="squared log-odds",
     headline="slalom",
     level="model",
+    bounds=(0, None),
 )
 class SurrogateFitError:
     """Squared error, on this text, of a linear model, a GAM and a SLALOM fitted to the model's outputs elsewhere.

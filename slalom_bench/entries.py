@@ -137,6 +137,8 @@ class MetricEntry(Entry[Metric]):
     """The scale on which methods are compared; `log` for skewed errors, of which none is negative."""
     relevant: float | None = None
     """The smallest difference that matters: in its unit, on the log scale as a share; None where nobody said."""
+    bounds: tuple[float | None, float | None] = (None, None)
+    """The lowest and the highest headline value that there can be; None where there is no such end."""
 
 
 @dataclass(frozen=True, kw_only=True)

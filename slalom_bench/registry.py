@@ -283,6 +283,7 @@ def metric(
     curve: str = "",
     scale: Literal["linear", "log"] = "linear",
     relevant: float | None = None,
+    bounds: tuple[float | None, float | None] = (None, None),
     argument: str | None = None,
     default: bool = True,
 ) -> Callable[[C], C]:
@@ -300,6 +301,8 @@ def metric(
         curve: what its values named k1, k2, ... are drawn against, if it has such values.
         scale: `log` where methods are compared by geometric means, as for skewed errors; none may be negative then.
         relevant: the smallest difference that matters, in its unit; on the log scale as a share (0.05: 5 %).
+        bounds: the lowest and the highest headline value that there can be, None for no end: a submission with a value
+            beyond them is refused. On the log scale none is below zero.
         argument: the parameter that `name:argument` fills, if the metric takes one.
         default: whether a run that names no metrics computes it.
     """
@@ -321,6 +324,7 @@ def metric(
         curve=curve,
         scale=scale,
         relevant=relevant,
+        bounds=(0.0, bounds[1]) if scale == "log" and bounds[0] is None else bounds,
         argument=argument,
         default=default,
     )

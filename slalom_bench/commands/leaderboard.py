@@ -26,10 +26,13 @@ def leaderboard_command(
       slalom-bench leaderboard --check
     """
     from slalom_bench.core.safe_text import line
+    from slalom_bench.results.attestation import read_attestations
     from slalom_bench.showing.leaderboard import generate, read_results, stale, write
 
     left_out: list[str] = []
-    files = generate(read_results(results or out / "results", None if strict else left_out))
+    folder = results or out / "results"
+    submissions = read_results(folder, None if strict else left_out)
+    files = generate(submissions, read_attestations(folder, submissions, None if strict else left_out))
     for wrong_file in left_out:
         typer.secho(f"left out: {line(wrong_file)}", fg="red", err=True)
     if check:

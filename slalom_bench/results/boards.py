@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from types import MappingProxyType
 from typing import get_args
 
 from slalom_bench.entries import Tier
 from slalom_bench.errors import InvalidInput
+from slalom_bench.results.attestation import Again, Attestation
 from slalom_bench.results.claims import Claim, Conflict, settled, tables
 from slalom_bench.results.columns import columns
 from slalom_bench.results.quality import MetricQuality, metric_agreement, metric_quality
@@ -49,8 +52,12 @@ class BoardRow:
     submitted: SubmittedRow
     submission: Submission
     cells: Mapping[MetricLabel, BoardCell]
-    also: tuple[str, ...] = ()
-    """Names of other files that say the same of this row."""
+    also: tuple[Claim, ...] = ()
+    """What other files say of this row, which is the same."""
+    largest: float = 0.0
+    """The largest difference to them, as a share of a value's size."""
+    attested: tuple[Again, ...] = ()
+    """Who computed it again."""
 
     @property
     def family(self) -> str:
@@ -91,6 +98,16 @@ class BoardRow:
     def command(self) -> str:
         """The command that computes the row again."""
         return self.submission.command(self.submitted)
+
+    @property
+    def again(self) -> str:
+        """How it stands, in a word: `recomputed` by a reviewer, else `reproduced` in another file, else nothing."""
+        return "recomputed" if self.attested else "reproduced" if self.also else ""
+
+    def timings(self) -> list[BoardRow]:
+        """The row as it was timed, by each of the files that say the same of it."""
+        others = [replace(self, submitted=claim.row, submission=claim.submission, also=()) for claim in self.also]
+        return [self, *others]
 
 
 @dataclass(frozen=True)
@@ -153,18 +170,31 @@ class Board:
         return too_few(len(self.samples))
 
     def machines(self) -> list[tuple[Machine | None, list[BoardRow]]]:
-        """Rows by the machine that they were timed on: seconds are compared inside one only."""
+        """Rows by the machine that they were timed on: seconds are compared inside one only.
+
+        A row that several machines have computed is in the list of each, once.
+        """
         found: dict[str, tuple[Machine | None, list[BoardRow]]] = {}
-        for row in self.rows:
+        for row in chain.from_iterable(each.timings() for each in self.rows):
             key = "" if row.machine is None else row.machine.fingerprint
-            found.setdefault(key, (row.machine, []))[1].append(row)
+            _, members = found.setdefault(key, (row.machine, []))
+            if all(row.name != member.name for member in members[-1:]):
+                members.append(row)
         return [found[key] for key in sorted(found, key=lambda key: (not key, key))]
 
 
-def boards(submissions: Sequence[Submission]) -> list[Board]:
-    """Every board of these submissions, in an order that depends on nothing but what they say."""
+def boards(
+    submissions: Sequence[Submission], attestations: Mapping[str, Sequence[Attestation]] = MappingProxyType({})
+) -> list[Board]:
+    """Every board of these submissions, in an order that depends on nothing but what they say.
+
+    Args:
+        submissions: what was submitted.
+        attestations: what was computed again, by the fingerprint of the submission.
+    """
     rules = across_rules(submissions)
-    made = [_board(key, claims, rules) for key, claims in tables(submissions).items()]
+    grouped = tables(submissions, attestations)
+    made = [_board(key, claims, rules, attestations) for key, claims in grouped.items()]
 
     def place(board: Board) -> tuple[str, int, str, str, int, str]:
         said = board.identity
@@ -180,7 +210,12 @@ def boards(submissions: Sequence[Submission]) -> list[Board]:
     return sorted(made, key=place)
 
 
-def _board(key: str, claims: Sequence[Claim], rules: Mapping[str, Sequence[RuleAgreement]]) -> Board:
+def _board(
+    key: str,
+    claims: Sequence[Claim],
+    rules: Mapping[str, Sequence[RuleAgreement]],
+    attestations: Mapping[str, Sequence[Attestation]],
+) -> Board:
     every, left_out = columns(claim.submission for claim in claims)
     metrics = {label: info for label, info in every.items() if info.level == "explainer"}
     named, conflicts = settled(claims)
@@ -194,7 +229,8 @@ def _board(key: str, claims: Sequence[Claim], rules: Mapping[str, Sequence[RuleA
             for label in metrics
             if label in results and (ranked := placed[label][name])
         }
-        rows.append(BoardRow(name, claim.row, claim.submission, cells, claim.also))
+        again = _attested(claim, attestations)
+        rows.append(BoardRow(name, claim.row, claim.submission, cells, claim.also, claim.largest, again))
     first = next(iter(metrics), None)
     rows.sort(key=lambda row: (_place(row, first), row.name))
     identity = claims[0].submission.identity(claims[0].row)
@@ -212,6 +248,12 @@ def _board(key: str, claims: Sequence[Claim], rules: Mapping[str, Sequence[RuleA
         conflicts,
         left_out,
     )
+
+
+def _attested(claim: Claim, attestations: Mapping[str, Sequence[Attestation]]) -> tuple[Again, ...]:
+    """What was computed again of a row, in whichever of the files that say the same of it."""
+    every = [(one, made) for one in (claim, *claim.also) for made in attestations.get(one.submission.fingerprint, ())]
+    return tuple(Again(made, row) for one, made in every if (row := made.row(one.row.key)) is not None)
 
 
 def _about_model(metrics: Mapping[MetricLabel, MetricInfo], claims: Sequence[Claim]) -> dict[MetricLabel, MetricResult]:

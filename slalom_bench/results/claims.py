@@ -6,12 +6,13 @@ removing the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 
 from slalom_bench.core.hashing import short_hash
-from slalom_bench.results.near import near
+from slalom_bench.results.near import distances, share
 from slalom_bench.results.statistics import Scores
 from slalom_bench.results.submission import Submission, SubmittedRow
 from slalom_bench.running.identity import MetricLabel
@@ -24,8 +25,8 @@ class Claim:
     submission: Submission
     row: SubmittedRow
     """With the metrics of those others where it has none of its own."""
-    also: tuple[str, ...] = ()
-    """The names of their files."""
+    also: tuple[Claim, ...] = ()
+    """What those others say of it."""
 
     @cached_property
     def key(self) -> str:
@@ -36,18 +37,30 @@ class Claim:
         """The headline value of every sample."""
         return self.submission.scores(self.row, label)
 
+    def distance(self, other: Claim, label: MetricLabel) -> float:
+        """How far the other's values of a metric are from its own, as a share of their size: the largest."""
+        one, two = self.row.results[label].values, other.row.results[label].values
+        # the usual size of either: no file can make others seem near by large values of its own
+        return max(*distances(one, two), *distances(two, one))
+
     def differs(self, other: Claim) -> list[MetricLabel]:
         """The metrics of both on which they do not agree."""
-        return [
-            label
-            for label, result in self.row.results.items()
-            if label in other.row.results and not all(near(result.values, other.row.results[label].values))
-        ]
+        allowed = share(self.submission.model.dtype)
+        return [label for label in self.shared(other) if self.distance(other, label) > allowed]
+
+    def shared(self, other: Claim) -> list[MetricLabel]:
+        """The metrics of both."""
+        return [label for label in self.row.results if label in other.row.results]
 
     def with_(self, other: Claim) -> Claim:
         """Both of them, which agree, as one."""
         row = self.row.model_copy(update={"results": other.row.results | self.row.results})
-        return replace(self, row=row, also=(*self.also, other.submission.file_name))
+        return replace(self, row=row, also=(*self.also, other))
+
+    @property
+    def largest(self) -> float:
+        """The largest difference to those others, as a share of a value's size."""
+        return max((self.distance(other, label) for other in self.also for label in self.shared(other)), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -60,10 +73,19 @@ class Conflict:
     """The name of each file and the mean that it gives."""
 
 
-def tables(submissions: Iterable[Submission]) -> dict[str, list[Claim]]:
-    """The rows of submissions by board: all but explainer and seeds are the same, and the samples."""
+def tables(submissions: Iterable[Submission], attested: Collection[str] = ()) -> dict[str, list[Claim]]:
+    """The rows of submissions by board: all but explainer and seeds are the same, and the samples.
+
+    Of files that say the same, the one that was computed again by a reviewer (its fingerprint is among `attested`)
+    comes first, then the oldest: a later one confirms it.
+    """
     found: dict[str, list[Claim]] = {}
-    for submission in sorted(submissions, key=lambda s: (s.file_name, s.origin.started)):
+
+    def order(submission: Submission) -> tuple[bool, datetime, str]:
+        started = datetime.fromisoformat(submission.origin.started)
+        return submission.fingerprint not in attested, started, submission.file_name
+
+    for submission in sorted(submissions, key=order):
         for row in submission.rows:
             key = short_hash([submission.identity(row).table_key, submission.samples], 12)
             found.setdefault(key, []).append(Claim(submission, row))

@@ -6,6 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -33,7 +34,7 @@ from slalom_bench.results.submission import (
     to_text,
 )
 from slalom_bench.running.files import write_text
-from slalom_bench.running.identity import MetricLabel, ModelIdentity
+from slalom_bench.running.identity import CellIdentity, MetricLabel, ModelIdentity
 
 NOT_COMPUTED = "not computed"
 COSTS = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding", "model_seconds", "seconds")
@@ -147,9 +148,23 @@ def _collected(calls: Sequence[Mapping[str, Any]], samples: Sequence[str], cells
         samples=list(samples),
         metrics=metrics,
         rows=[_row(row, samples, metrics) for row in rows],
-        origin=_origin(calls),
+        origin=_origin(calls, _plugins(identity, cells)),
     )
     return Collected(submission, rows)
+
+
+def _plugins(identity: CellIdentity, cells: Sequence[CellResult]) -> dict[str, str]:
+    """Which other package brought what these cells are made of, by `kind name`."""
+    used = {("task", identity.task.name), ("removal", identity.removal.name)}
+    used |= {("model", Ref.parse(identity.model.name).name)}
+    used |= {("explainer", cell.identity.explainer.name) for cell in cells}
+    used |= {("metric", label.name) for cell in cells for label in cell.scores}
+    return {
+        f"{kind} {point.name}": f"{point.dist.name} {point.dist.version}"
+        for kind in sorted({kind for kind, _ in used})
+        for point in entry_points(group=f"slalom_bench.{kind}s")
+        if (kind, point.name) in used and point.dist is not None
+    }
 
 
 def _public(model: ModelIdentity) -> ModelIdentity:
@@ -273,7 +288,7 @@ def scores_hash(cells: Sequence[CellResult]) -> str:
     return hashlib.sha256(canonical(said).encode()).hexdigest()
 
 
-def _origin(calls: Sequence[Mapping[str, Any]]) -> Origin:
+def _origin(calls: Sequence[Mapping[str, Any]], plugins: dict[str, str]) -> Origin:
     """Code and machine of the calls that computed something; where the machines differ, none is named."""
     working = [call for call in calls if call.get("explained", 1)] or calls
     last = working[-1]
@@ -288,4 +303,5 @@ def _origin(calls: Sequence[Mapping[str, Any]]) -> Origin:
         packages=last["packages"],
         started=last["started"],
         machine=None if machine is None else Machine(**machine),
+        plugins=plugins,
     )

@@ -1,16 +1,19 @@
-"""A submission's first samples computed again, and every value put beside the submitted one."""
+"""Samples of a submission computed again, and every value put beside the submitted one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
+from slalom_bench import registry
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.collect import require_results
-from slalom_bench.results.near import TOLERANCE, near
+from slalom_bench.results.near import near, share
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Submission, SubmittedRow, task_reference
 from slalom_bench.running.identity import CellIdentity, MetricLabel
@@ -39,42 +42,96 @@ class Recomputed:
         return abs(self.submitted - self.computed)
 
 
+@dataclass(frozen=True)
+class Recomputation:
+    """What came of computing a submission again."""
+
+    values: Sequence[Recomputed]
+    samples: Sequence[str]
+    """Those that were chosen."""
+    left: Mapping[str, str]
+    """Rows that could not be computed here, by title, and why."""
+
+    @property
+    def off(self) -> list[Recomputed]:
+        """The values that are too far from the submitted ones."""
+        return [value for value in self.values if not value.within]
+
+
+def choose(samples: Sequence[str], count: int, seed: int) -> list[str]:
+    """So many of the samples at random, in their order."""
+    drawn = np.random.default_rng(seed).permutation(len(samples))[:count]
+    return [samples[i] for i in sorted(drawn)]
+
+
+def chance_missed(samples: int, chosen: int, forged: int) -> float:
+    """How likely it is that none of the forged samples is among the chosen ones.
+
+    >>> round(chance_missed(20, 5, 2), 3), chance_missed(20, 20, 1)
+    (0.553, 0.0)
+    """
+    return math.comb(samples - forged, chosen) / math.comb(samples, chosen)
+
+
 def recompute(
     submission: Submission,
-    count: int,
+    chosen: Sequence[str],
     loader: Loader,
     *,
     task: str | None = None,
     model: str | None = None,
-    tolerance: float = TOLERANCE,
-) -> list[Recomputed]:
-    """Run the first samples again, with the same identity, and put every value beside the submitted one.
+    tolerance: float | None = None,
+) -> Recomputation:
+    """Compute chosen samples again, with the same identity, and put every value beside the submitted one.
 
     Args:
         submission: what is checked.
-        count: how many samples.
+        chosen: which samples, in the order of the submission.
         loader: loads the task and the model.
         task: the task as it is called here, where that is not as in the submission.
         model: the model likewise.
-        tolerance: the largest difference, as a share of a value.
+        tolerance: the largest difference, as a share of a value; None: what the model's dtype makes of rounding.
 
     Returns:
-        One entry for each row, metric and sample. Other texts, weights or versions here are an error.
+        One value for each row, metric and sample, and the rows that cannot be computed here. Other texts or weights
+        here are an error.
     """
-    count = min(count, len(submission.samples))
-    for row in submission.rows:
-        if row.explainer.family == OUTSIDE:
-            raise InvalidInput(f"{row.explainer.title} came from a file of explanations: {submission.command(row)}")
+    left = {row.title: reason for row in submission.rows if (reason := _not_here(submission, row))}
+    rows = [row for row in submission.rows if row.title not in left]
+    task = task or task_reference(submission.task)
+    _only(submission, chosen, loader, task)
+    allowed = share(submission.model.dtype) if tolerance is None else tolerance
     made: list[Recomputed] = []
-    rows = 0
-    for again in _again(submission, _suites(submission, count, task, model), loader):
-        if again.samples != submission.samples[:count]:
-            raise InvalidInput("the first samples of the task here are not those of the submission")
-        made += _beside(submission, again, tolerance)
-        rows += len(again.rows)
-    if rows < len(submission.rows):
-        raise InvalidInput(f"only {rows} of {len(submission.rows)} rows could be computed with this model here")
-    return made
+    done: set[tuple[str, int, int, tuple[int, ...]]] = set()
+    for again in _again(submission, _suites(submission, rows, len(chosen), task, model), loader):
+        made += _beside(submission, again, allowed)
+        done |= {_key(row) for row in again.rows}
+    left |= {row.title: "the model here does not give what it needs" for row in rows if _key(row) not in done}
+    return Recomputation(made, chosen, left)
+
+
+def _not_here(submission: Submission, row: SubmittedRow) -> str:
+    """Why a row cannot be computed here; empty where it can."""
+    if row.explainer.family == OUTSIDE:
+        return f"it came from a file of explanations: {submission.command(row)}"
+    needed = [("explainer", row.explainer.name, row.explainer.version)]
+    needed += [("metric", label.name, label.version) for label in row.results]
+    for kind, name, version in needed:
+        entry = registry.KINDS[kind].find(name)
+        if entry is None:
+            return f"{kind} {name} is not registered here{submission.origin.brought(kind, name)}"
+        if entry.version != version:
+            return f"{kind} {name} is version {entry.version} here, {version} there"
+    return ""
+
+
+def _only(submission: Submission, chosen: Sequence[str], loader: Loader, task: str) -> None:
+    """Leave of the task's texts those that were chosen; they must be among its first ones, as in a run."""
+    loaded = loader.task(task)
+    first = loaded.data.evaluation[: len(submission.samples)]
+    if [example.id for example in first] != submission.samples:
+        raise InvalidInput("the first samples of the task here are not those of the submission")
+    loaded.data = replace(loaded.data, evaluation=tuple(example for example in first if example.id in set(chosen)))
 
 
 def _again(submission: Submission, suites: list[Suite], loader: Loader) -> Iterator[Submission]:
@@ -95,15 +152,17 @@ def _again(submission: Submission, suites: list[Suite], loader: Loader) -> Itera
         yield collected.submission
 
 
-def _suites(submission: Submission, count: int, task: str | None, model: str | None) -> list[Suite]:
-    """One suite for each set of seeds and metrics that rows of the submission share."""
+def _suites(
+    submission: Submission, rows: Sequence[SubmittedRow], count: int, task: str, model: str | None
+) -> list[Suite]:
+    """One suite for each set of seeds and metrics that rows share."""
     alike: dict[tuple[tuple[int, ...], int, tuple[MetricLabel, ...]], list[str]] = {}
-    for row in submission.rows:
+    for row in rows:
         alike.setdefault((tuple(row.seeds), row.budget, tuple(row.results)), []).append(row.explainer.title)
     return [
         make_suite(
             name="verify",
-            tasks=(task or task_reference(submission.task),),
+            tasks=(task,),
             models=(model or submission.model.name,),
             explainers=tuple(titles),
             budgets=(budget,),
@@ -120,7 +179,7 @@ def _suites(submission: Submission, count: int, task: str | None, model: str | N
 
 
 def _same_identity(submission: Submission, here: CellIdentity) -> None:
-    """Refuse to compare with a run of other texts, weights or versions."""
+    """Refuse to compare with a run of other texts or weights."""
     said = {
         "the content of the task": (submission.task.content, here.task.content),
         "the version of the task": (submission.task.version, here.task.version),
@@ -130,10 +189,6 @@ def _same_identity(submission: Submission, here: CellIdentity) -> None:
         "the version of the removal rule": (submission.removal.version, here.removal.version),
     }
     wrong = [f"{what} is {ours} here and {theirs} there" for what, (theirs, ours) in said.items() if ours != theirs]
-    name = here.explainer.name
-    versions = {row.explainer.version for row in submission.rows if row.explainer.name == name}
-    if here.explainer.version not in versions:
-        wrong.append(f"explainer {name} is version {here.explainer.version} here, {versions} there")
     if wrong:
         raise InvalidInput(f"cannot recompute: {wrong[0]}; use the same data (--data-dir), model and version")
 
@@ -143,7 +198,8 @@ def _beside(submission: Submission, again: Submission, tolerance: float) -> list
     made = []
     for row in (row for row in submission.rows if _key(row) in computed):
         for label, result in computed[_key(row)].results.items():
-            submitted = row.results[label].values[: len(result.values)]
+            said = submission.scores(row, label)
+            submitted = [said[sample] for sample in again.samples]
             within = near(result.values, submitted, tolerance)
             each = zip(again.samples, submitted, result.values, within, strict=True)
             made += [Recomputed(row.title, label, *values) for values in each]

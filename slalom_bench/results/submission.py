@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import stat
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,15 +19,15 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     SerializerFunctionWrapHandler,
-    ValidationError,
     model_serializer,
 )
 
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.references import Ref
-from slalom_bench.core.safe_text import file_name, line
+from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import InvalidInput
+from slalom_bench.results.strict_json import read_record
 from slalom_bench.running.identity import (
     CellIdentity,
     Count,
@@ -44,12 +43,7 @@ from slalom_bench.running.identity import (
 )
 from slalom_bench.running.loading import OUTSIDE
 
-SCHEMA_VERSION = 2
-LARGEST_FILE = 20_000_000
 SIX_DIGITS = 6
-DIGITS = 18
-LARGEST = 1e50
-"""Whole numbers of more digits and numbers beyond this are refused: their squares must not overflow."""
 
 
 def _label(value: Any) -> MetricLabel:
@@ -69,6 +63,8 @@ def _time(text: str) -> str:
 
 Label = Annotated[MetricLabel, PlainValidator(_label), PlainSerializer(str)]
 """A metric's label, spelled in JSON."""
+Time = Annotated[Name, AfterValidator(_time)]
+"""An ISO time with its zone."""
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Amount = Annotated[float, Field(ge=0)]
 
@@ -177,6 +173,11 @@ class SubmittedRow(Record):
         """The explainer with its parameters, and the budget."""
         return f"{self.explainer.title}, budget {self.budget}"
 
+    @property
+    def key(self) -> str:
+        """A hash by which the rows of one submission are told apart."""
+        return short_hash([self.explainer.model_dump(), self.budget, self.seeds])
+
 
 class Machine(Record):
     """What a run was timed on."""
@@ -206,7 +207,20 @@ class Origin(Record):
     platform: Text
     packages: dict[Name, Text | None]
     machine: Machine | None
-    started: Annotated[Name, AfterValidator(_time)]
+    started: Time
+    plugins: dict[Name, Text] = Field(default_factory=dict)
+    """Of `explainer NAME`, `metric NAME` and so on that another package brought, that package and its version."""
+
+    @model_serializer(mode="wrap")
+    def _as_stated(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """An older file, and one without plug-ins, does not speak of them."""
+        said: dict[str, Any] = handler(self)
+        return said if self.plugins else {name: value for name, value in said.items() if name != "plugins"}
+
+    def brought(self, kind: str, name: str) -> str:
+        """What to install for a name that is not registered here, in words to end a sentence with."""
+        package = self.plugins.get(f"{kind} {name}")
+        return f": install {package}" if package else ", and the file names no package that brings it"
 
 
 class Submission(Record):
@@ -324,58 +338,4 @@ def to_text(submission: Submission) -> str:
 
 def read_submission(path: Path) -> Submission:
     """A file as a submission, or an error that says what in it is wrong and where."""
-    try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise InvalidInput(f"{path}: not a file; give one that `slalom-bench submit` wrote")
-        if found.st_size > LARGEST_FILE:
-            raise InvalidInput(f"{path}: more than {LARGEST_FILE:,} bytes is no submission")
-        data = json.loads(
-            path.read_text(encoding="utf-8"),
-            parse_constant=_refuse,
-            parse_int=_integer,
-            parse_float=_number,
-            object_pairs_hook=_once,
-        )
-    except OSError as error:
-        raise InvalidInput(f"{path}: {error.strerror}; give a file that `slalom-bench submit` wrote") from error
-    except RecursionError as error:
-        raise InvalidInput(f"{path}: nested too deeply to be a submission") from error
-    except ValueError as error:
-        raise InvalidInput(f"{path}: not JSON in UTF-8: {error}") from error
-    schema = data.get("schema_version") if isinstance(data, dict) else None
-    if schema != SCHEMA_VERSION:
-        raise InvalidInput(
-            f"{path}: schema_version is {schema!r}, this version reads {SCHEMA_VERSION}; submit it again"
-        )
-    try:
-        return Submission.model_validate(data)
-    except ValidationError as error:
-        wrong = [line(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}")[:300] for e in error.errors()[:8]]
-        wrong += [f"and {error.error_count() - 8} more"] if error.error_count() > 8 else []
-        raise InvalidInput(f"{path}: not a submission: {'; '.join(wrong)}") from error
-
-
-def _integer(text: str) -> int:
-    if len(text) > DIGITS:
-        raise ValueError(f"a whole number of {len(text)} digits")
-    return int(text)
-
-
-def _number(text: str) -> float:
-    value = float(text)
-    if abs(value) > LARGEST:
-        raise ValueError(f"{text[:20]} is no finite number below {LARGEST:g}")
-    return value
-
-
-def _refuse(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose keys are all different: a second `mean` could hide the first from a reviewer."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError(f"a key is given twice in {sorted(key for key, _ in pairs)}")
-    return made
+    return read_record(path, Submission, "submit")

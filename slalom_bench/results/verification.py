@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from slalom_bench import registry
-from slalom_bench.core.hashing import short_hash
 from slalom_bench.results.collect import collect
 from slalom_bench.results.columns import contradicted
 from slalom_bench.results.reading import Run
 from slalom_bench.results.statistics import summarise
 from slalom_bench.results.submission import MetricSummary, Submission, SubmittedRow
+from slalom_bench.running.identity import MetricLabel
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 """How far a stored mean or interval may be from the one computed again."""
@@ -23,7 +23,7 @@ def problems(submission: Submission, file_name: str) -> list[str]:
         found.append(f"the file must be named {submission.file_name}, as its content says")
     if len(set(submission.samples)) != len(submission.samples):
         found.append("a sample id is given twice")
-    rows = [short_hash([row.explainer.model_dump(), row.budget, row.seeds]) for row in submission.rows]
+    rows = [row.key for row in submission.rows]
     if len(set(rows)) != len(rows):
         found.append("an explainer is given twice with the same budget and seeds")
     for label, info in submission.metrics.items():
@@ -46,9 +46,21 @@ def _row_problems(submission: Submission, row: SubmittedRow) -> list[str]:
     for label, result in row.results.items():
         if label not in submission.metrics:
             found.append(f"metric {label} is not described in `metrics`")
-        elif wrong := _summary_problem(result, len(submission.samples)):
+        elif wrong := _summary_problem(result, len(submission.samples)) or _impossible(label, result):
             found.append(f"{label}: {wrong}")
     return found
+
+
+def _impossible(label: MetricLabel, result: MetricSummary) -> str:
+    """The first value that the metric registered here cannot have, such as a correlation of 1.08."""
+    entry = registry.metrics.find(label.name)
+    if entry is None or entry.version != label.version:
+        return ""
+    low, high = (-math.inf if entry.bounds[0] is None else entry.bounds[0]), entry.bounds[1]
+    high = math.inf if high is None else high
+    every = [value for values in (result.values, *result.halves) for value in values if value is not None]
+    wrong = next((value for value in every if not low - RELATIVE <= value <= high + RELATIVE), None)
+    return "" if wrong is None else f"a value of {wrong:g} is outside what the metric can be, {low:g} to {high:g}"
 
 
 def _summary_problem(result: MetricSummary, samples: int) -> str:
@@ -79,7 +91,7 @@ def notes(submission: Submission) -> list[str]:
     for kind, name, version in _named(submission):
         entry = registry.KINDS[kind].find(name)
         if entry is None:
-            found.append(f"{kind} {name} is not registered here")
+            found.append(f"{kind} {name} is not registered here{submission.origin.brought(kind, name)}")
         elif entry.version != version:
             found.append(f"{kind} {name} is version {version} there and {entry.version} here")
     if submission.origin.dirty:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from slalom_bench.core import safe_text
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import InvalidInput
+from slalom_bench.results.attestation import Attestation
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.submission import Submission, read_submission
 from slalom_bench.results.verification import problems
@@ -43,9 +45,11 @@ def read_results(folder: Path, left_out: list[str] | None = None) -> list[Submis
     return found
 
 
-def generate(submissions: Sequence[Submission]) -> dict[str, str]:
+def generate(
+    submissions: Sequence[Submission], attestations: Mapping[str, Sequence[Attestation]] = MappingProxyType({})
+) -> dict[str, str]:
     """File name to content of everything that is generated."""
-    made = boards(submissions)
+    made = boards(submissions, attestations)
     tasks = sorted({board.identity.task.name for board in made})
     files = {task_file(task): task_page(task, [b for b in made if b.identity.task.name == task]) for task in tasks}
     files["README.md"] = overview(tasks, made)
@@ -83,7 +87,7 @@ def overview(tasks: Sequence[str], made: Sequence[Board]) -> str:
         "# Leaderboards",
         "One page a task, and all of it in [index.html](index.html), which sorts, filters and works from disk.",
         "\n".join(lines) or "No results yet.",
-        "To add a row: `slalom-bench run ...`, `slalom-bench submit RUN`, `slalom-bench verify FILE --recompute 2`, "
+        "To add a row: `slalom-bench run ...`, `slalom-bench submit RUN`, `slalom-bench verify FILE --recompute 5`, "
         "`slalom-bench leaderboard`, and send the new file of `results/` with what was generated.",
     ]
     return "\n\n".join(parts) + "\n"

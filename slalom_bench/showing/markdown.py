@@ -131,10 +131,12 @@ def undefined(board: Board) -> str:
 
 
 def commands(board: Board) -> str:
-    """The command of every row, and which other files say the same of it."""
-    lines = [f"- {escape(row.name)}: {code(row.command)}" for row in board.rows]
-    lines += [f"- {escape(row.name)}: the same in {escape(file)}" for row in board.rows for file in row.also]
-    return "\n".join(lines)
+    """The command of every row, whether it was computed again, and which other files say the same of it."""
+    lines = []
+    for row in board.rows:
+        same = "".join(f", the same in {escape(claim.submission.file_name)}" for claim in row.also)
+        lines.append(f"- {escape(row.name)}: {code(row.command)} ({escape(wording.standing(row))}{same})")
+    return "\n".join([wording.recomputed(board.rows), "", *lines])
 
 
 def facts(board: Board) -> str:

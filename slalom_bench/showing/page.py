@@ -15,6 +15,7 @@ from markupsafe import Markup
 from slalom_bench.core.safe_text import html
 from slalom_bench.entries import Tier
 from slalom_bench.results.boards import Board
+from slalom_bench.showing import wording
 from slalom_bench.showing.views import board_view, budget_plots, column
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -66,7 +67,7 @@ def index(boards: Sequence[Board]) -> str:
     budgets = budget_plots(boards)
     groups = []
     for tier, title, note in GROUPS:
-        views = [board_view(b, budgets.get(b.key, ())) for b in boards if b.tier == tier]
+        views = [board_view(b, budgets.get(b.key, ()), public=True) for b in boards if b.tier == tier]
         if views:
             groups.append({"title": title, "note": note, "boards": views})
     metrics = {(info.name, info.version): column(label, info) for b in boards for label, info in b.metrics.items()}
@@ -82,7 +83,7 @@ def index(boards: Sequence[Board]) -> str:
         title="slalom-bench leaderboard",
         heading="Which token attribution explains a model best?",
         lead="Faithfulness, ranking quality and cost of token attributions for text classifiers, with intervals and "
-        "honest ties. Every row can be reproduced by one command.",
+        f"honest ties. Each row names the command that computes it. {wording.recomputed(rows)}",
         groups=groups,
         choices=choices,
         metrics=[metrics[key] for key in sorted(metrics)],

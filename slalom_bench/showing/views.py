@@ -46,8 +46,8 @@ def column(label: MetricLabel, info: MetricInfo) -> dict[str, str]:
     }
 
 
-def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
-    """A table as the template takes it; `plots` come after the table's own."""
+def board_view(board: Board, plots: Sequence[dict[str, Any]] = (), *, public: bool = False) -> dict[str, Any]:
+    """A table as the template takes it; `plots` come after the table's own; a public one says how its rows stand."""
     scales = {label: _scale(board, label) for label in board.metrics}
     rows = [_row_view(board, i, row, scales) for i, row in enumerate(board.rows)]
     ids = {row.name: view["id"] for row, view in zip(board.rows, rows, strict=True)}
@@ -59,6 +59,7 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = ()) -> dict[str, 
     ]
     return {
         "key": board.key,
+        "public": public,
         "title": board.title,
         "task": board.identity.task.name,
         "model": board.identity.model.name,
@@ -111,7 +112,9 @@ def _row_view(board: Board, i: int, row: BoardRow, scales: dict[MetricLabel, tup
         "search": f"{row.name} {row.family}",
         "failed": row.failed,
         "command": row.command,
-        "also": row.also,
+        "also": [claim.submission.file_name for claim in row.also],
+        "standing": wording.standing(row),
+        "again": row.again,
         "cells": [_cell_view(row.cells.get(label), scales[label]) for label in board.metrics],
     }
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from slalom_bench.core.hashing import short_hash
-from slalom_bench.results.boards import Board
+from slalom_bench.results.boards import Board, BoardRow
 from slalom_bench.results.diagnostics import SHARES
 from slalom_bench.results.submission import MetricInfo
 from slalom_bench.running.identity import MetricLabel
@@ -85,6 +85,37 @@ def cut(board: Board) -> str:
     if board.cut is None:
         return read
     return f"{read}, {board.cut} of {len(board.samples)} texts cut" if board.cut else "whole texts"
+
+
+def standing(row: BoardRow) -> str:
+    """Whether a row was computed again, by whom and how much of it, and which other files say the same."""
+    parts = []
+    for made, own in row.attested:
+        who = f"{made.by}, " if made.by else ""
+        missing = sorted(label.name for label in row.cells if label not in own.metrics)
+        but = f", but for {', '.join(missing)}" if missing else ""
+        same = made.machine.fingerprint == getattr(row.machine, "fingerprint", "")
+        where = f"{made.machine.fingerprint}{', the kind it was submitted from' if same else ''}"
+        parts.append(f"recomputed, {made.samples} of {made.of} samples ({who}machine {where}{but})")
+    if row.also:
+        elsewhere = {claim.submission.origin.machine for claim in row.also} - {row.machine, None}
+        where = "reproduced elsewhere" if elsewhere else "reproduced"
+        parts.append(f"{where}, largest difference {row.largest:.1g} of a value ({_files(len(row.also))})")
+    return "; ".join(parts) or "not recomputed"
+
+
+def _files(count: int) -> str:
+    return "1 other file" if count == 1 else f"{count} other files"
+
+
+def recomputed(rows: Sequence[BoardRow]) -> str:
+    """Of how many rows it is known that they come out again."""
+    again = sum(bool(row.attested) for row in rows)
+    elsewhere = sum(bool(row.also) for row in rows)
+    return (
+        f"Of {len(rows)} rows {again or 'none'} {'was' if again < 2 else 'were'} recomputed by a reviewer, and "
+        f"{elsewhere or 'none'} {'is' if elsewhere < 2 else 'are'} in more than one file."
+    )
 
 
 def training(board: Board) -> str:

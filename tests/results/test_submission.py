@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from slalom_bench import registry
 from slalom_bench.commands.verify import verify_command
-from slalom_bench.core.options import ModelOptions
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.results import verification as verify
+from slalom_bench.results.attestation import attest, read_attestations, write_attestation
 from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import collect, submit
 from slalom_bench.results.ranking import rank
 from slalom_bench.results.reading import read_run
-from slalom_bench.results.recomputing import recompute
+from slalom_bench.results.recomputing import choose, recompute
 from slalom_bench.results.statistics import average_seeds
-from slalom_bench.results.submission import LARGEST_FILE, read_submission, spell, to_text
+from slalom_bench.results.strict_json import LARGEST_FILE
+from slalom_bench.results.submission import Submission, read_submission, spell, to_text
 from slalom_bench.running.identity import MetricLabel
-from slalom_bench.running.loading import Loader
+from slalom_bench.running.provenance import provenance
+from slalom_bench.showing import wording
 
 FIDELITY = MetricLabel.of("strict-fidelity", 3, {"largest": 2})
 DELETION = MetricLabel.of("deletion", 1)
@@ -112,7 +117,7 @@ def test_its_command_computes_the_row_again(full):
     assert "x; rm -rf $HOME `id`" in words
 
 
-def test_a_method_from_a_file_names_the_command_that_scores_it(full):
+def test_a_method_from_a_file_names_the_command_that_scores_it(lab, full):
     def outside(data):
         data["rows"][0]["explainer"] = {"name": "mine", "version": 1, "params": {"file": "abc"}, "family": "outside"}
 
@@ -121,8 +126,9 @@ def test_a_method_from_a_file_names_the_command_that_scores_it(full):
         "slalom-bench score EXPLANATIONS.jsonl --name mine --task synthetic-slalom --model slalom-transformer "
         "--metric deletion --metric strict-fidelity:largest=2 --samples 9 --seed 0"
     )
-    with pytest.raises(InvalidInput, match="mine:file=abc came from a file of explanations"):
-        recompute(submission, 1, Loader(ModelOptions()))
+    found = recompute(submission, submission.samples[:1], lab.loader(lab.subject()))
+    assert "it came from a file of explanations" in found.left[submission.rows[0].title]
+    assert {value.row for value in found.values} == {row.title for row in submission.rows[1:]}
 
 
 def test_a_folder_of_the_submitter_is_not_in_the_model_name(lab, tmp_path):
@@ -230,18 +236,17 @@ def test_a_missing_and_a_huge_file_are_answered(tmp_path):
 
 def test_recomputing_gives_the_same_values_and_finds_a_forged_one(lab, full):
     submission = read_submission(full)
-    found = recompute(submission, 3, lab.loader(lab.subject()))
-    assert len(found) == 3 * 2 * len(submission.rows)
-    assert all(value.within for value in found)
-    assert max(value.size for value in found) < 1e-5
+    found = recompute(submission, submission.samples[:3], lab.loader(lab.subject()))
+    assert len(found.values) == 3 * 2 * len(submission.rows)
+    assert not found.off
+    assert max(value.size for value in found.values) < 1e-5
 
     def forge(data):
         values = _first(data)["values"]
         values[1] += 0.05
 
     forged = read_submission(changed(full, forge))
-    again = recompute(forged, 3, lab.loader(lab.subject()))
-    (wrong,) = [value for value in again if not value.within]
+    (wrong,) = recompute(forged, forged.samples[:3], lab.loader(lab.subject())).off
     assert (wrong.sample, wrong.metric) == ("s1", DELETION)
     assert wrong.size == pytest.approx(0.05, rel=1e-3)
 
@@ -253,13 +258,165 @@ def test_one_outlier_does_not_hide_forged_values(lab, full):
         values[-2] = 1e6
 
     forged = read_submission(changed(full, forge))
-    wrong = [value for value in recompute(forged, 3, lab.loader(lab.subject())) if not value.within]
+    wrong = recompute(forged, forged.samples[:3], lab.loader(lab.subject())).off
     assert {value.sample for value in wrong} == {"s0", "s1", "s2"}
 
 
-def test_a_folder_of_the_submitter_is_not_in_the_parameters_of_the_task(lab, tmp_path):
-    from dataclasses import replace
+def fake(data, share):
+    """Every score better by a share of it, and the means, intervals and halves that follow from them."""
+    for row in data["rows"]:
+        for result in row["results"].values():
+            result["values"] = [None if v is None else float(f"{v * (1 + share):.6g}") for v in result["values"]]
+            again = verify.summarise(result["values"])
+            result.update(mean=again.mean, standard_error=again.standard_error, low=again.low, high=again.high)
 
+
+@pytest.mark.parametrize("share", [0.3, 0.005])
+def test_a_file_that_is_fake_throughout_and_holds_together_is_found(lab, full, share):
+    path = changed(full, lambda data: fake(data, share))
+    submission = read_submission(path)
+    assert verify.problems(submission, path.name) == []
+    found = recompute(submission, choose(submission.samples, 2, seed=5), lab.loader(lab.subject()))
+    assert {value.row for value in found.off} >= {"random, budget 30", "random, budget 60"}
+
+
+def test_which_samples_are_computed_again_depends_on_the_seed_alone(lab, full):
+    samples = read_submission(full).samples
+    drawn = [choose(samples, 3, seed) for seed in range(200)]
+    assert drawn[7] == choose(samples, 3, 7)
+    counts = Counter(sample for chosen in drawn for sample in chosen)
+    # each of 9 samples in a third of 200 draws: 67, with a standard deviation of 6.7
+    assert set(counts) == set(samples)
+    assert 40 < min(counts.values()) <= max(counts.values()) < 94
+    submission = read_submission(full)
+    found = recompute(submission, drawn[7], lab.loader(lab.subject()))
+    assert {value.sample for value in found.values} == set(drawn[7]) != set(samples[:3])
+    assert not found.off
+
+
+def test_the_command_chooses_anew_each_time_and_says_the_seed(lab, full, capsys, monkeypatch):
+    import typer
+
+    monkeypatch.setattr("slalom_bench.running.loading.Loader", lambda options: lab.loader(lab.subject()))
+    said = []
+    for _ in range(3):
+        verify_command([full], recompute="2")
+        said.append(re.search(r"--seed (\d+)", capsys.readouterr().out)[1])
+    assert len(set(said)) == 3
+    verify_command([full], recompute="all")
+    assert "9 of 9 samples computed again; 180 values compared, all agree" in capsys.readouterr().out
+    forged = changed(full, lambda data: fake(data, 0.1))
+    with pytest.raises(typer.Exit) as caught:
+        verify_command([forged], recompute="2", attest=True)
+    assert caught.value.exit_code == 1
+    assert not (forged.parent / "attested").exists()
+
+
+@pytest.mark.parametrize(("value", "label"), [(1.08, "deletion@1"), (-0.5, str(FIDELITY))])
+def test_a_value_that_the_metric_cannot_have_is_refused(full, value, label):
+    path = changed(full, lambda data: _first(data, label)["values"].__setitem__(0, value))
+    wrong = [problem for problem in verify.problems(read_submission(path), path.name) if "mean is" not in problem]
+    assert wrong == [] or "is outside what the metric can be" in wrong[0]
+    submission = read_submission(path)
+    again = verify.summarise(submission.rows[0].results[MetricLabel.parse(label)].values)
+
+    def follow(data):
+        _first(data, label).update(mean=again.mean, standard_error=again.standard_error, low=again.low, high=again.high)
+
+    path = changed(path, follow)
+    (problem,) = verify.problems(read_submission(path), path.name)
+    assert f"a value of {value:g} is outside what the metric can be" in problem
+
+
+def test_every_metric_of_a_bounded_kind_says_its_bounds():
+    unbounded = {entry.name for entry in registry.metrics.entries() if entry.bounds == (None, None)}
+    assert unbounded == {
+        "srg", "deletion-log-odds", "insertion-log-odds", "deletion-normalised", "insertion-normalised"
+    }  # fmt: skip
+
+
+# ---- attestations ----
+
+
+def attested(path, found, by="A. Reviewer", **machine):
+    call = provenance("cpu", [])
+    call["machine"] = {**call["machine"], **machine}
+    return write_attestation(attest(read_submission(path), found, None, call, by), path.parent)
+
+
+def test_what_came_out_again_is_on_record_and_every_row_says_so_for_itself(lab, full):
+    submission = read_submission(full)
+    found = recompute(submission, submission.samples, lab.loader(lab.subject()))
+    made = attested(full, found, model="another processor")
+    records = read_attestations(full.parent, [submission])
+    (record,) = records[submission.fingerprint]
+    assert made.name == record.file_name
+    assert (record.samples, record.of, record.seed, record.by) == (9, 9, None, "A. Reviewer")
+    other = Submission.model_validate(json.loads(full.read_text()) | {"samples": [f"x{i}" for i in range(9)]})
+    made_boards = boards([submission, other], records)
+    standing = Counter(wording.standing(row) for board in made_boards for row in board.rows)
+    machine = record.machine.fingerprint
+    assert standing == {
+        f"recomputed, 9 of 9 samples (A. Reviewer, machine {machine})": 10,
+        "not recomputed": 10,
+    }
+    rows = [row for board in made_boards for row in board.rows]
+    assert wording.recomputed(rows) == (
+        "Of 20 rows 10 were recomputed by a reviewer, and none is in more than one file."
+    )
+
+
+FORGED_RECORDS = {
+    "there is no submission": lambda data: data.update(submission="0" * 16),
+    "do not fit": lambda data: data.update(samples=3),
+    "has no row": lambda data: data["rows"][0].update(row="0" * 16),
+    "values of 9 samples": lambda data: data["rows"][0].update(values=1),
+    "control characters": lambda data: data.update(by="A\u202eB"),
+    "must be named": lambda data: data["machine"].update(model="mine"),
+    "Extra inputs": lambda data: data.update(html="<b>"),
+}
+
+
+@pytest.mark.parametrize("message", FORGED_RECORDS)
+def test_a_record_that_does_not_fit_is_named_and_left_out(lab, full, message):
+    submission = read_submission(full)
+    found = recompute(submission, submission.samples, lab.loader(lab.subject()))
+    path = attested(full, found)
+    data = json.loads(path.read_text())
+    FORGED_RECORDS[message](data)
+    if message == "there is no submission":
+        path = path.rename(path.with_name(path.name.replace(submission.fingerprint, "0" * 16)))
+    path.write_text(json.dumps(data))
+    left_out = []
+    assert read_attestations(full.parent, [submission], left_out) == {}
+    assert message in left_out[0]
+    assert path.name in left_out[0]
+
+
+def test_the_record_covers_the_metrics_that_were_computed_again_and_no_other(lab, full):
+    submission = read_submission(full)
+    found = recompute(submission, submission.samples, lab.loader(lab.subject()))
+    part = replace(found, values=[value for value in found.values if value.metric == DELETION])
+    attested(full, part)
+    rows = [row for board in boards([submission], read_attestations(full.parent, [submission])) for row in board.rows]
+    with_both = next(row for row in rows if len(row.cells) == 2)
+    assert "but for strict-fidelity" in wording.standing(with_both)
+
+
+def test_a_missing_plug_in_package_is_named(lab, full):
+    def plugged(data):
+        data["rows"][0]["explainer"]["name"] = "their-method"
+        data["origin"]["plugins"] = {"explainer their-method": "their-package 0.3"}
+
+    path = changed(full, plugged)
+    submission = read_submission(path)
+    said = "explainer their-method is not registered here: install their-package 0.3"
+    assert said in verify.notes(submission)
+    found = recompute(submission, submission.samples[:1], lab.loader(lab.subject()))
+    assert found.left[submission.rows[0].title] == said
+
+
+def test_a_folder_of_the_submitter_is_not_in_the_parameters_of_the_task(lab, tmp_path):
     from slalom_bench.results.collect import _collected
 
     read = read_run(lab.run(tmp_path / "run", explainers=("zero",), budgets=(5,)))
@@ -273,7 +430,7 @@ def test_a_folder_of_the_submitter_is_not_in_the_parameters_of_the_task(lab, tmp
 
 def test_recomputing_refuses_other_weights(lab, full):
     with pytest.raises(InvalidInput, match="the weights of the model"):
-        recompute(read_submission(full), 1, lab.loader(lab.subject(shift=0.5)))
+        recompute(read_submission(full), ["s0"], lab.loader(lab.subject(shift=0.5)))
 
 
 def test_the_command_reports_and_exits_with_1(full, capsys):

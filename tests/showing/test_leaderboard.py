@@ -78,9 +78,11 @@ def test_a_row_submitted_twice_is_shown_once_and_names_the_other_file(submission
     board = boards([again, full])[0]
     assert len(board.rows) == 5
     assert not board.conflicts
-    assert {(row.submission.file_name, *row.also) for row in board.rows} == {
-        tuple(sorted((full.file_name, again.file_name)))
-    }
+    # the older file has the row, the later one confirms it
+    files = {(row.submission.file_name, *(claim.submission.file_name for claim in row.also)) for row in board.rows}
+    assert files == {(full.file_name, again.file_name)}
+    said = "reproduced, largest difference 0 of a value (1 other file)"
+    assert {wording.standing(row) for row in board.rows} == {said}
 
 
 @pytest.mark.parametrize("started", ["1999-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"])
