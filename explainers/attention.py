@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench.core.parameters import Natural
 from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.registry import explainer
@@ -27,7 +28,7 @@ class _Layer:
         self.layer = layer
 
     def reduce(self, heads: Floats) -> Floats:
-        """One map (length x length) from those of all heads."""
+        """One map (length x length) from those of all heads: their mean."""
         return heads.mean(axis=0)
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
@@ -48,10 +49,23 @@ class AttentionAvg(_Layer):
 
     Args:
         layer: counted from 0, or from the end with -1.
+        head: one head alone, counted from 0; all of them unless given.
 
     Reference:
         Lopardo, Precioso and Garreau 2024, Attention Meets Post-hoc Interpretability, ICML, equation 10 (alpha-avg).
     """
+
+    def __init__(self, layer: int = -1, head: Natural | None = None) -> None:
+        super().__init__(layer)
+        self.head = head
+
+    def reduce(self, heads: Floats) -> Floats:
+        """The mean weight over the heads, or the weight of one."""
+        if self.head is None:
+            return super().reduce(heads)
+        if self.head >= len(heads):
+            raise InvalidInput(f"attention-avg: head {self.head} of a layer with {len(heads)} heads")
+        return heads[self.head]
 
 
 @explainer("attention-max", version=1, needs={"attentions"}, stochastic=False, family="attention")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,7 +10,8 @@ from slalom_bench.core import undefined
 from slalom_bench.core.parameters import Count
 from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Explanation, Floats, Ints, Sample, Score
-from slalom_bench.errors import InvalidInput
+from slalom_bench.metrics._fitted import fitted
+from slalom_bench.metrics._truth import PARAMETERS, true_surrogate, truth_kind
 from slalom_bench.numerics.masks import delete_counts
 from slalom_bench.registry import metric
 from slalom_bench.surrogates.linear import LinearSurrogate
@@ -20,8 +20,6 @@ from slalom_bench.surrogates.slalom import SlalomSurrogate
 if TYPE_CHECKING:
     from slalom_bench.core.context import Context
     from slalom_bench.handle.classifier import Classifier
-
-_PARAMETERS = {"linear": ("weight",), "slalom": ("value", "importance")}
 
 
 @metric(
@@ -56,33 +54,60 @@ class Recovery:
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
         """No query: the truth is known in closed form."""
         truth = context.task.truth
-        kind = truth.get("kind")
-        if kind not in _PARAMETERS:
-            raise InvalidInput(f"recovery knows the truths {', '.join(_PARAMETERS)}, not {kind!r}")
+        kind = truth_kind(truth)
         surrogate = explanation.surrogate
-        true = _true_surrogate(truth, classifier.tokens.words(sample.ids), explanation.target)
+        true = true_surrogate(truth, classifier.tokens.words(sample.ids), explanation.target)
         reason = undefined.no_surrogate(explanation) or undefined.unknown_token(true)
         if reason or surrogate is None or true is None:
-            return undefined.everywhere(["logit", *_PARAMETERS[kind]], reason or undefined.NO_SURROGATE)
+            return undefined.everywhere(["logit", *PARAMETERS[kind]], reason or undefined.NO_SURROGATE)
         rng = context.rng("recovery", sample.id)
         keep = delete_counts(len(sample), rng.integers(0, len(sample), self.masks), rng)
         error = float(np.mean((surrogate.predict(keep) - true.predict(keep)) ** 2))
         return undefined.as_score({"logit": error, **_parameter_errors(surrogate, true, sample.ids)})
 
 
-def _true_surrogate(
-    truth: Mapping[str, Any], words: list[str], target: int
-) -> LinearSurrogate | SlalomSurrogate | None:
-    """The true log-odds of one text as a surrogate over its positions; None where a token is no word of the task."""
-    words = [word.strip() for word in words]
-    tables = [truth[name] for name in _PARAMETERS[truth["kind"]]]
-    if any(word not in table for table in tables for word in words):
-        return None
-    sign = 1.0 if target == 1 else -1.0
-    effects = [sign * tables[0][word] for word in words]
-    if truth["kind"] == "linear":
-        return LinearSurrogate(effects, 0.0)
-    return SlalomSurrogate(effects, [tables[1][word] for word in words])
+@metric(
+    "global-recovery",
+    version=1,
+    order=71,
+    needs={"queries", "truth", "train"},
+    direction="lower",
+    unit="squared log-odds",
+    headline="logit",
+    level="model",
+    default=False,
+)
+class GlobalRecovery:
+    """Squared error of one SLALOM, fitted to the model's outputs on fresh texts, against the truth of a synthetic task.
+
+    `logit`: (g(x) - F_true(x))^2 on this text, g the SLALOM of `surrogate-fit`. `value` and `importance`: mean squared
+    difference of its parameters from the true ones over the text's distinct tokens, importances centred over them. A
+    property of the model, not of the explanation: every explainer has the same scores. Needs queries, truth and train.
+    Undefined for a text with a token that is no word of the task or of the fresh texts, for parameters that the truth
+    does not have, and for a single token's importance.
+
+    Args:
+        count: how many fresh texts the SLALOM is fitted to, once per model and seed.
+
+    Reference:
+        Leemann et al. 2025, Fig. 4 (c, d), Tables 7 and 8 (which may be squares of mean errors).
+    """
+
+    def __init__(self, count: Count = 10_000) -> None:
+        self.count = count
+
+    def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
+        """Once for each model and seed the queries of the fit."""
+        truth = context.task.truth
+        names = ("logit", *PARAMETERS[truth_kind(truth)])
+        fit = fitted(classifier, context, self.count)
+        true = true_surrogate(truth, classifier.tokens.words(sample.ids), 1)
+        if true is None or not fit.knows(sample.ids):
+            return undefined.everywhere(names, undefined.UNKNOWN_TOKEN)
+        found = fit.slalom_surrogate(sample.ids)
+        whole = np.ones((1, len(sample)), np.bool_)
+        error = float((found.predict(whole) - true.predict(whole))[0] ** 2)
+        return undefined.as_score({"logit": error, **_parameter_errors(found, true, sample.ids)})
 
 
 def _parameter_errors(
@@ -94,7 +119,7 @@ def _parameter_errors(
             return {"weight": undefined.OTHER_SURROGATE}
         return {"weight": _mean_square(_per_token(surrogate.weights, ids) - _per_token(true.weights, ids))}
     if not isinstance(surrogate, SlalomSurrogate):
-        return dict.fromkeys(_PARAMETERS["slalom"], undefined.OTHER_SURROGATE)
+        return dict.fromkeys(PARAMETERS["slalom"], undefined.OTHER_SURROGATE)
     gap = _per_token(surrogate.importance, ids) - _per_token(true.importance, ids)
     return {
         "value": _mean_square(_per_token(surrogate.value, ids) - _per_token(true.value, ids)),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from slalom_bench.core import undefined
 from slalom_bench.core.parameters import Count
 from slalom_bench.core.types import Explanation, Sample, Score
+from slalom_bench.metrics._fitted import fitted
 from slalom_bench.registry import metric
 
 if TYPE_CHECKING:
@@ -44,12 +45,9 @@ class SurrogateFitError:
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:
         """One query, and once for each model and seed the queries of the fits."""
-        from slalom_bench.numerics.surrogate_fit import FAMILIES, surrogate_fit
+        from slalom_bench.numerics.surrogate_fit import FAMILIES
 
-        key = ("surrogate-fit", classifier.identity(), context.task.source.content_hash, context.seed, self.count)
-        fit = context.once(
-            key, lambda: surrogate_fit(classifier, context.task, self.count, context.rng("surrogate-fit"))
-        )
+        fit = fitted(classifier, context, self.count)
         if not fit.knows(sample.ids):
             return undefined.everywhere(FAMILIES, undefined.UNKNOWN_TOKEN)
         output = classifier.log_odds([sample.ids], target=1)

@@ -16,6 +16,7 @@ from slalom_bench.commands.compare import compare_command
 from slalom_bench.commands.data import data_command
 from slalom_bench.commands.explain import explain_command
 from slalom_bench.commands.export import export_command
+from slalom_bench.commands.global_ import global_command
 from slalom_bench.commands.leaderboard import leaderboard_command
 from slalom_bench.commands.list import list_command
 from slalom_bench.commands.new import new_command
@@ -23,6 +24,7 @@ from slalom_bench.commands.power import power_command
 from slalom_bench.commands.profile import profile_command
 from slalom_bench.commands.removals import removals_command
 from slalom_bench.commands.report import report_command
+from slalom_bench.commands.reproduce import reproduce_command
 from slalom_bench.commands.run import run_command
 from slalom_bench.commands.score import score_command
 from slalom_bench.commands.simulate import simulate_command
@@ -62,6 +64,8 @@ COMMANDS = (
     export_command,
     power_command,
     simulate_command,
+    reproduce_command,
+    global_command,
 )
 for function in COMMANDS:
     name = function.__name__.removesuffix("_command").replace("_", "-")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +84,21 @@ class _DataGeneratingProcess:
             for i, (text, label) in enumerate(zip(texts, labels, strict=True))
         )
 
+    def given(self, texts: str) -> tuple[Example, ...]:
+        """The texts that a parameter names, without labels: `a b|c*3` is "a b", "c", "c c", "c c c"."""
+        found: list[str] = []
+        for text in texts.split("|"):
+            word, _, times = text.partition("*")
+            repeated = times.isdecimal() and 1 <= int(times) <= _MAX_LENGTH
+            found += [" ".join([word] * count) for count in range(1, int(times) + 1)] if repeated else [text]
+        unknown = sorted({word for text in found for word in text.split()} - set(self.words))
+        if unknown or not all(found):
+            raise InvalidInput(
+                f"{self.name}: texts={texts!r}: words of {', '.join(self.words)}, | between texts, word*N with N up to "
+                f"{_MAX_LENGTH}" + (f"; not {', '.join(unknown)}" if unknown else "")
+            )
+        return tuple(Example(f"given-{i}", text) for i, text in enumerate(dict.fromkeys(found)))
+
     def load(self, seed: int, evaluation_size: int, train_size: int) -> TaskData:
         """Evaluation and training texts of one seed."""
         evaluation = self.draw(evaluation_size, seed, "evaluation")
@@ -112,6 +127,7 @@ class SyntheticLinear:
         seed: of the texts.
         evaluation_size: how many texts are evaluated.
         train_size: how many may be trained on.
+        texts: what to evaluate instead, in the task's words, | between texts; `perfect*30` is it 1 to 30 times.
 
     Reference:
         Leemann et al. 2025, appendix E.1 and Fig. 3.
@@ -120,14 +136,23 @@ class SyntheticLinear:
     1.5
     """
 
-    def __init__(self, seed: Natural = 0, evaluation_size: Count = 500, train_size: Natural = 5000) -> None:
+    def __init__(
+        self, seed: Natural = 0, evaluation_size: Count = 500, train_size: Natural = 5000, texts: str = ""
+    ) -> None:
         self.seed = seed
         self.evaluation_size = evaluation_size
         self.train_size = train_size
+        self.texts = texts
 
     def load(self, data_dir: Path | None) -> TaskData:
         """Evaluation and training texts of the seed; nothing is read."""
-        return _linear_process().load(self.seed, self.evaluation_size, self.train_size)
+        process = _linear_process()
+        data = process.load(self.seed, self.evaluation_size, self.train_size)
+        if not self.texts:
+            return data
+        evaluation = process.given(self.texts)
+        source = replace(data.source, content_hash=content_hash(evaluation, data.train))
+        return replace(data, evaluation=evaluation, source=source)
 
     def generate(self, count: int, seed: int) -> tuple[Example, ...]:
         """`count` fresh texts, e.g. for one epoch of training; never the draws of `load`."""

@@ -12,6 +12,7 @@ from slalom_bench.core.types import Example, Floats, Ints, TaskData
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics.fits import SlalomFit, fit_slalom
 from slalom_bench.numerics.gam import Additive, design_matrices, fit_gam, fit_linear
+from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 if TYPE_CHECKING:
     from slalom_bench.handle.classifier import Classifier
@@ -38,6 +39,11 @@ class SurrogateFit:
     def predict(self, texts: Sequence[Ints]) -> dict[str, Floats]:
         """Log-odds by family, of content ids that the vocabulary knows."""
         return _predict(self.linear, self.gam, self.slalom, _columns(texts, self.vocabulary))
+
+    def slalom_surrogate(self, ids: Ints) -> SlalomSurrogate:
+        """The SLALOM at the positions of a text whose tokens the vocabulary knows."""
+        index = np.searchsorted(self.vocabulary, ids)
+        return SlalomSurrogate(self.slalom.value[index], self.slalom.importance[index])
 
 
 def surrogate_fit(classifier: Classifier, task: TaskData, count: int, rng: np.random.Generator) -> SurrogateFit:

@@ -125,3 +125,22 @@ def test_a_longer_evaluation_keeps_its_size_and_bad_sizes_are_named() -> None:
         load_task("synthetic-linear", {"train_size": -1})
     with pytest.raises(InvalidInput, match="evaluation_size must be int >= 1, not 0"):
         load_task("synthetic-linear", {"evaluation_size": 0})
+
+
+def test_texts_of_ones_own_in_the_tasks_words():
+    data = SyntheticLinear(texts="perfect*3|worst perfect").load(None)
+    assert [example.text for example in data.evaluation] == [
+        "perfect",
+        "perfect perfect",
+        "perfect perfect perfect",
+        "worst perfect",
+    ]
+    usual = SyntheticLinear().load(None)
+    assert data.train == usual.train
+    assert data.source.content_hash != usual.source.content_hash
+
+
+@pytest.mark.parametrize("texts", ["film", "perfect*31", "perfect||bad", "perfect*"])
+def test_texts_of_other_words_are_refused(texts):
+    with pytest.raises(InvalidInput, match="texts="):
+        SyntheticLinear(texts=texts).load(None)

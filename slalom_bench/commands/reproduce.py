@@ -1,0 +1,98 @@
+"""`slalom-bench reproduce`: the tables and figures of the two papers, measured again and compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+
+def reproduce_command(
+    what: Annotated[list[str] | None, typer.Argument(help="Entries by name (--list shows them), or all.")] = None,
+    scale: Annotated[
+        Literal["quick", "paper"],
+        typer.Option(
+            help="quick: small models, two CPU cores; paper: the papers' models and sizes, a GPU and the hub."
+        ),
+    ] = "quick",
+    list_: Annotated[bool, typer.Option("--list", help="Name all entries with their state, and do nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan, its cost and how long it may take; write nothing.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder of runs, records and reports.")] = Path("runs/reproduce"),
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
+    data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print states or records as JSON on stdout.")] = False,
+) -> None:
+    """Measure tables and figures of the papers again, and say which agree.
+
+    Every entry is one file in `slalom_bench/reproduction/entries`: a suite, a layout, the printed numbers, and what
+    counts as agreement. All entries of a scale share one run directory, so what they have in common is computed once;
+    Ctrl-C loses nothing, and the same command goes on. The reports are OUT/SCALE/report.md and report.html.
+
+    Examples:
+
+      slalom-bench reproduce --list
+
+      slalom-bench reproduce fig-3 table-6
+
+      slalom-bench reproduce all
+
+      slalom-bench reproduce all --scale paper --device cuda --dry-run
+    """
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.errors import InvalidInput
+    from slalom_bench.reproduction.engine import reproduce
+    from slalom_bench.reproduction.entry import entries, find_entries
+    from slalom_bench.reproduction.record import to_record, write_record
+    from slalom_bench.reproduction.rendering import write_reports
+    from slalom_bench.running.progress import Reporter
+
+    if list_:
+        _show_states(out, scale, as_json)
+        return
+    if not what:
+        raise InvalidInput(f"name an entry, or all: {', '.join(entries())}")
+    chosen, reporter = find_entries(what), Reporter(show=True)
+    options = ModelOptions(device=device, data_dir=data_dir)
+    if dry_run:
+        from slalom_bench.commands.run import show_plan
+
+        for entry in chosen:
+            typer.echo(f"\n{entry.what}: {entry.title}")
+            for protocol in entry.protocols:
+                show_plan(entry.suite_of(scale, protocol), options, reporter, as_json)
+        return
+    found = []
+    for i, entry in enumerate(chosen, start=1):
+        reporter.say(f"\n[{i}/{len(chosen)}] {entry.what}: {entry.title}")
+        found.append(reproduce(entry, out, scale, options, reporter))
+        if found[-1].interrupted:
+            reporter.say("stopped; what is finished is kept. Run the same command again to go on.", style="yellow")
+            raise typer.Exit(130)
+        write_record(found[-1], out)
+        reporter.say(f"{found[-1].verdict.word}: {found[-1].verdict.sentence}")
+    if as_json:
+        typer.echo(json.dumps([to_record(one) for one in found]))
+    markdown, page = write_reports(found, out)
+    reporter.say(f"reports: {markdown}, {page}")
+
+
+def _show_states(out: Path, scale: Literal["quick", "paper"], as_json: bool) -> None:
+    """A line an entry: name, what it is, state, verdicts."""
+    from tabulate import tabulate
+
+    from slalom_bench.reproduction.entry import entries
+    from slalom_bench.reproduction.record import read_state
+
+    rows = []
+    for entry in entries().values():
+        state, verdicts = read_state(entry, out, scale)
+        rows.append({"name": entry.name, "what": entry.what, "state": state, "verdicts": dict(verdicts)})
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = [[row["name"], row["what"], row["state"], ", ".join(row["verdicts"].values())] for row in rows]
+    typer.echo(tabulate(table, ["entry", "what", "state", "verdicts"], "simple"))
