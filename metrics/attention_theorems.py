@@ -28,6 +28,7 @@ _FORMS = ("printed", "corrected")
     direction="lower",
     unit="share of the gradient's norm",
     headline="distance",
+    bounds=(0, None),
     level="model",
     default=False,
 )
@@ -70,6 +71,7 @@ class GradientTheorem:
     direction="lower",
     unit="share of the scores' norm",
     headline="corrected",
+    bounds=(0, None),
     default=False,
 )
 class LimeTheorem:
@@ -151,4 +153,4 @@ def _double(tensor: torch.Tensor) -> Any:
 def _added(values: Floats, sample: Sample) -> Floats:
     """The sum over each word's positions, at every one of them."""
     which = np.unique(sample.ids, return_inverse=True)[1]
-    return np.bincount(which, values)[which]
+    return np.asarray(np.bincount(which, values)[which], np.float64)

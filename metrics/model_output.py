@@ -57,6 +57,7 @@ class LogOdds:
     direction="higher",
     unit="share of texts",
     headline="correct",
+    bounds=(0, 1),
     level="model",
     default=False,
 )

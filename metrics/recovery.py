@@ -74,6 +74,7 @@ class Recovery:
     direction="lower",
     unit="squared log-odds",
     headline="logit",
+    bounds=(0, None),
     level="model",
     default=False,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -87,7 +87,7 @@ def _show_states(out: Path, scale: Literal["quick", "paper"], as_json: bool) -> 
     from slalom_bench.reproduction.entry import entries
     from slalom_bench.reproduction.record import read_state
 
-    rows = []
+    rows: list[dict[str, Any]] = []
     for entry in entries().values():
         state, verdicts = read_state(entry, out, scale)
         rows.append({"name": entry.name, "what": entry.what, "state": state, "verdicts": dict(verdicts)})

@@ -73,8 +73,8 @@ def _rows(cell: CellResult, lengths: Mapping[str, int]) -> Iterator[tuple[Any, .
                 if value is not None:
                     yield (*_head(cell), sample, lengths.get(sample), label.name, name, value)
     for sample, explanation in cell.explained().items():
-        for name, scores in explanation.scores.items():
-            yield (*_head(cell), sample, lengths.get(sample), SCORES, name, float(scores.mean()))
+        for name, vector in explanation.scores.items():
+            yield (*_head(cell), sample, lengths.get(sample), SCORES, name, float(vector.mean()))
     for sample in cell.explanations:
         cost = cell.costs.get(f"explain:{sample}", {})
         for name in ("seconds", "model_seconds", "queries"):
@@ -147,7 +147,7 @@ def _x(picked: pd.DataFrame, layout: Layout) -> pd.Series:
 
 def _line(picked: pd.DataFrame, layout: Layout) -> list[tuple[float, float]]:
     means = picked.assign(x=_x(picked, layout)).groupby("x")["value"].mean() * layout.factor
-    return [(float(x), float(y)) for x, y in means.items()]
+    return list(zip(means.index.astype(float).tolist(), means.tolist(), strict=True))
 
 
 def _last(picked: pd.DataFrame, layout: Layout) -> pd.DataFrame:

@@ -29,7 +29,8 @@ def judge(entry: Entry, filled: Filled) -> Verdict:
     agreement = entry.agreement
     if entry.layout.columns and not any(filled.cells.values()):
         return Verdict("not measured", "No value was measured: the run's skips say why.")
-    good, bad = [], []
+    good: list[str] = []
+    bad: list[str] = []
     for claim in agreement.claims:
         holds, said = _claim(entry, claim, filled.cells)
         if holds is not None:
