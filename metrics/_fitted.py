@@ -15,4 +15,6 @@ def fitted(classifier: Classifier, context: Context, count: int) -> SurrogateFit
     from slalom_bench.numerics.surrogate_fit import surrogate_fit
 
     key = ("surrogate-fit", classifier.identity(), context.task.source.content_hash, context.seed, count)
-    return context.once(key, lambda: surrogate_fit(classifier, context.task, count, context.rng("surrogate-fit")))
+    return context.once(
+        key, lambda: surrogate_fit(classifier, context.task, count, context.rng("surrogate-fit")), asking=classifier
+    )

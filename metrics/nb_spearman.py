@@ -34,7 +34,7 @@ class _NaiveBayesCorrelation(ABC):
         paper = context.protocol == "paper"
         alpha = _ALPHA[context.protocol] if self.alpha is None else self.alpha
         key = ("naive-bayes", classifier.identity(), context.task.source.content_hash, self.documents)
-        ids, counts = context.once(key, lambda: class_counts(classifier, context, self.documents))
+        ids, counts = context.once(key, lambda: class_counts(classifier, context, self.documents), asking=classifier)
         target = explanation.target
         weights = context.once(
             (*key, target, alpha, paper), lambda: naive_bayes_weights(counts, target, alpha, normalise=not paper)
@@ -136,7 +136,7 @@ def class_counts(classifier: Classifier, context: Context, documents: int | None
         raise InvalidInput(f"training labels {min(labels)} to {max(labels)} for a model of {classes} classes")
     if reads_by_word(classifier.tokens):
         key = ("distinct-words", context.task.source.content_hash, documents, classes)
-        parts, times = context.once(key, lambda: distinct_words(texts, labels, classes))
+        parts, times = context.once(key, lambda: distinct_words(texts, labels, classes), asking=classifier)
     else:
         parts, times = texts, np.eye(classes, dtype=np.int64)[labels]
     encoded = encode_all(classifier.tokens, parts)

@@ -44,7 +44,7 @@ class _NormalisedCurve:
             *("normalised-curve", classifier.identity(), type(rule).__qualname__, repr(vars(rule))),
             *(sample.ids.tobytes(), ranking.towards, self.deletes, self.steps, self.width),
         )
-        lower, upper = context.once(key, lambda: self.bounds(classifier, sample, ranking.towards))
+        lower, upper = context.once(key, lambda: self.bounds(classifier, sample, ranking.towards), asking=classifier)
         if reason := undefined.no_range(lower, upper):
             return Score({}, {**dict.fromkeys(ranking.ranks, reason), **ranking.reasons})
         return ranking.score(((full - kept).mean(axis=1) - lower) / (upper - lower))
@@ -68,10 +68,8 @@ class _NormalisedCurve:
             best = beam_search(lambda chosen: sign * lost(chosen), n, steps, self.width, CANDIDATES)
             return sign * best.total / steps
 
-        # a scope of its own: what is computed, and its last bits, must not depend on the explainer that comes first
-        with classifier.work():
-            full = classifier.log_odds([sample.ids], towards)[0]
-            return search(-1.0), search(1.0)
+        full = classifier.log_odds([sample.ids], towards)[0]
+        return search(-1.0), search(1.0)
 
 
 @metric(

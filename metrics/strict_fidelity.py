@@ -232,15 +232,14 @@ def reference_effects(classifier: Classifier, sample: Sample, context: Context) 
     """|F(full) - F(without i)| of each token (n): the model's own ranking, asked for once a sample for all methods."""
 
     def ask() -> Floats:
-        """In a scope of its own, so that later answers do not depend on whether this was known already."""
+        """The full text and every text without one token."""
         n = len(sample)
-        with classifier.work():
-            answers = classifier.masked_log_odds(sample, np.vstack([np.ones((1, n), np.bool_), ~np.eye(n, dtype=bool)]))
+        answers = classifier.masked_log_odds(sample, np.vstack([np.ones((1, n), np.bool_), ~np.eye(n, dtype=bool)]))
         return np.abs(answers[0] - answers[1:])
 
     rule = classifier.removal
     told = (type(rule).__qualname__, repr(sorted(vars(rule).items())), classifier.identity(), classifier.target)
-    return context.once(("reference-effects", *told, *_told(sample)), ask)
+    return context.once(("reference-effects", *told, *_told(sample)), ask, asking=classifier)
 
 
 def _told(sample: Sample) -> tuple[str, bytes]:

@@ -10,8 +10,8 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.running.suite import Suite, make_suite
 
 if TYPE_CHECKING:
+    from slalom_bench.running.opened import Mode
     from slalom_bench.running.progress import Reporter
-    from slalom_bench.running.runner import Mode
     from slalom_bench.showing.finished import Finished
 
 DEFAULT_MODEL = "mini-bert"

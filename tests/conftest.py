@@ -17,8 +17,9 @@ from slalom_bench.core.references import Ref
 from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.running.loading import LoadedTask, Loader, Subject
+from slalom_bench.running.opened import Mode
 from slalom_bench.running.plan import make_plan
-from slalom_bench.running.runner import Mode, Runner, RunResult
+from slalom_bench.running.runner import Runner, RunResult
 from slalom_bench.running.store import RunStore
 from slalom_bench.running.suite import Suite, make_suite
 

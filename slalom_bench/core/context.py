@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from slalom_bench.core.seeds import generator
-from slalom_bench.core.types import Example, Explanation, Sample, TaskData
+from slalom_bench.core.types import Cost, Example, Explanation, Sample, TaskData
 
 T = TypeVar("T")
+
+
+class Counting(Protocol):
+    """A handle that counts what work costs."""
+
+    def work(self) -> AbstractContextManager[Cost]:
+        """Count the work of a block by itself, in a scope of its own."""
+        ...
+
+    def charge(self, cost: Cost) -> None:
+        """Count work that was done before as if it were done again now."""
+        ...
 
 
 @dataclass
@@ -44,8 +57,23 @@ class Context:
         examples = self.once(("examples",), lambda: {example.id: example for example in self.task.evaluation})
         return examples[sample.id]
 
-    def once(self, key: tuple[Any, ...], make: Callable[[], T]) -> T:
-        """The result of `make()`, computed the first time; name everything it depends on in the key."""
-        if key not in self.memo:
-            self.memo[key] = make()
-        return self.memo[key]
+    def once(self, key: tuple[Any, ...], make: Callable[[], T], asking: Counting | None = None) -> T:
+        """The result of `make()`, computed the first time; name everything it depends on in the key.
+
+        Args:
+            key: names the result, and everything that it depends on.
+            make: computes it.
+            asking: the handle, where `make` asks the model or takes long. It does so in a scope of its own, and each
+                later call is charged what the first one cost: a score's cost does not depend on which came first.
+        """
+        if asking is None:
+            if key not in self.memo:
+                self.memo[key] = make()
+            return self.memo[key]
+        if key in self.memo:
+            asking.charge(self.memo[key][1])
+        else:
+            with asking.work() as cost:
+                made = make()
+            self.memo[key] = made, cost
+        return self.memo[key][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,25 @@ EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloa
 """The distance from 1 to the next number, by dtype."""
 ROUNDING = 16
 """Other batches move the log-odds of the minis by up to 3 units in the last place."""
+
+
+def class_number(target: int | str, names: Sequence[str]) -> int:
+    """A class by its number or its name, out of the names of all.
+
+    >>> class_number("pos", ("neg", "pos"))
+    1
+    """
+    if isinstance(target, str) and target in names:
+        return names.index(target)
+    if isinstance(target, str) and not target.isdecimal():
+        raise InvalidInput(f"no class {target!r}; one of {', '.join(names)} or its number")
+    _check_class(int(target), names)
+    return int(target)
+
+
+def _check_class(target: int, names: Sequence[str]) -> None:
+    if not 0 <= target < len(names):
+        raise InvalidInput(f"class {target} of {len(names)}: {', '.join(names)}")
 
 
 class Classifier:
@@ -148,8 +167,7 @@ class Classifier:
 
     def targeting(self, target: int) -> Classifier:
         """The same handle (cache, counters, batches) explaining the log-odds of another class."""
-        if not 0 <= target < len(self.class_names):
-            raise InvalidInput(f"class {target} of {len(self.class_names)}: {', '.join(self.class_names)}")
+        _check_class(target, self.class_names)
         view = copy.copy(self)
         view.target = target
         return view
@@ -178,11 +196,7 @@ class Classifier:
 
     def class_number(self, target: int | str) -> int:
         """A class by its number or its name."""
-        if isinstance(target, str) and target in self.class_names:
-            return self.class_names.index(target)
-        if isinstance(target, str) and not target.isdecimal():
-            raise InvalidInput(f"no class {target!r}; one of {', '.join(self.class_names)} or its number")
-        return self.targeting(int(target)).target
+        return class_number(target, self.class_names)
 
     @property
     def usual_target(self) -> str:
@@ -222,6 +236,11 @@ class Classifier:
                 yield cost
         finally:
             self._answering.new_scope()
+
+    def charge(self, cost: Cost) -> None:
+        """Count a piece of work (`work`) that was done before as if it were done again now."""
+        self._answering.new_scope()
+        self._ledger.repeat(cost)
 
     @contextmanager
     def recording(self) -> Iterator[Callable[[], Asked]]:

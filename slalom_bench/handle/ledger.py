@@ -44,7 +44,7 @@ class Ledger:
         try:
             yield entry[0]
         finally:
-            entry[0].seconds = time.perf_counter() - start + entry[0].saved_seconds
+            entry[0].seconds += time.perf_counter() - start + entry[0].saved_seconds
             self._works = [work for work in self._works if work is not entry]
 
     def count(self, **amounts: float) -> None:
@@ -65,6 +65,12 @@ class Ledger:
             shared=cost.forwards,
             saved_seconds=cost.model_seconds,
         )
+
+    def repeat(self, cost: Cost) -> None:
+        """Count a whole piece of work that was done before as if it were done again now."""
+        self.charge(cost)
+        outside = cost.seconds - cost.model_seconds
+        self.count(queries=cost.queries, hits=cost.hits, backwards=cost.backwards, seconds=outside)
 
     def ask(self, queries: int) -> None:
         """Count so many sequences as asked for, before they are computed; more than a budget is an error."""

@@ -16,8 +16,9 @@ from slalom_bench.results.collect import require_results
 from slalom_bench.results.near import near, share
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Submission, SubmittedRow, task_reference
+from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import CellIdentity, MetricLabel
-from slalom_bench.running.loading import OUTSIDE, Loader, Subject
+from slalom_bench.running.loading import Loader, Subject
 from slalom_bench.running.runner import Runner
 from slalom_bench.running.store import RunStore
 from slalom_bench.running.suite import Suite, make_suite

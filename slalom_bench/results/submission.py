@@ -28,6 +28,7 @@ from slalom_bench.core.references import Ref
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.strict_json import read_record
+from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import (
     CellIdentity,
     Count,
@@ -41,7 +42,6 @@ from slalom_bench.running.identity import (
     TaskIdentity,
     Text,
 )
-from slalom_bench.running.loading import OUTSIDE
 
 SIX_DIGITS = 6
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,11 @@ from slalom_bench.handle.classifier import Classifier
 from slalom_bench.interfaces import OutlinedModel
 from slalom_bench.models.loading import load_model, model_training, resolve_model
 from slalom_bench.running.external import read_explanations
-from slalom_bench.running.identity import (
-    CellIdentity,
-    ExplainerIdentity,
-    ModelIdentity,
-    RemovalIdentity,
-    TaskIdentity,
-)
+from slalom_bench.running.facts import Facts, refused, target, task_identity
+from slalom_bench.running.identity import CellIdentity, ModelIdentity, TaskIdentity
 from slalom_bench.running.plan import Cell, Plan, Planned, Skip, check_removal, make_plan
 from slalom_bench.running.progress import Reporter
 from slalom_bench.running.suite import Suite
-
-OUTSIDE = "outside"
-"""Family of methods that are not registered: their explanations came from a file (`slalom-bench score`)."""
 
 
 @contextmanager
@@ -55,6 +48,11 @@ class LoadedTask:
     ref: Ref
     data: TaskData
     memo: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+
+    @cached_property
+    def identity(self) -> TaskIdentity:
+        """What identifies its texts."""
+        return task_identity(self.ref, self.data.source)
 
     def gives(self, samples: int) -> frozenset[str]:
         """What metrics may need and this task has."""
@@ -113,54 +111,37 @@ class Subject:
 
     def identify(self, cell: Cell) -> CellIdentity:
         """A cell of this subject with everything that can change its numbers."""
-        try:
-            return self._identity(cell)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise InvalidInput(f"{cell.title}: {where}: {first['msg']}") from error
-
-    def _identity(self, cell: Cell) -> CellIdentity:
-        removal = Ref.parse(cell.removal)
-        source = self.task.data.source
-        task = registry.tasks.get(self.task.ref.name)
-        model = registry.models.find(Ref.parse(self.model).name)
-        return CellIdentity(
-            task=TaskIdentity(
-                name=task.name,
-                version=task.version,
-                params=_task_params(self.task.ref),
-                content=source.content_hash,
-                source=source.name,
-            ),
-            model=ModelIdentity(
-                name=self.model,
-                identity=self.classifier.identity(),
-                dtype=self.classifier.backend.dtype,
-                tier="full" if model is None else model.tier,
-                training=self.training,
-            ),
-            explainer=_explainer(cell),
-            budget=cell.budget,
-            seed=cell.seed,
-            protocol=cell.protocol,
-            removal=RemovalIdentity(
-                name=removal.name,
-                version=registry.removals.get(removal.name).version,
-                params=registry.removals.get(removal.name).given(removal),
-            ),
-            max_tokens=cell.max_tokens,
-            target=self.target(cell),
-        )
+        return self.facts().identify(cell)
 
     def target(self, cell: Cell) -> int | None:
         """The class that a cell explains; None for the usual one, also where it was asked for by name or number."""
-        if cell.target is None:
-            return None
-        number = self.classifier.class_number(cell.target)
-        return None if len(self.classifier.class_names) == 2 and number == 1 else number
+        return target(cell, self.classifier.class_names)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self, estimate: Mapping[str, int] | None = None) -> Facts:
+        """What it is, as plain data."""
+        handle, entry = self.classifier, registry.models.find(Ref.parse(self.model).name)
+        try:
+            model = ModelIdentity(
+                name=self.model,
+                identity=handle.identity(),
+                dtype=handle.backend.dtype,
+                tier="full" if entry is None else entry.tier,
+                training=self.training,
+            )
+        except ValidationError as error:
+            raise refused(f"{self.task.ref} · {self.model}", error) from error
+        return Facts(
+            task=self.task.identity,
+            model=model,
+            backend=handle.name,
+            class_names=tuple(handle.class_names),
+            capabilities=handle.capabilities,
+            ids=tuple(example.id for example in self.task.data.evaluation),
+            source=self._source(),
+            estimate=estimate or {},
+        )
+
+    def _source(self) -> dict[str, Any]:
         """Data and model for the provenance of a run."""
         handle = self.classifier
         return {
@@ -174,32 +155,6 @@ class Subject:
             "note": self.note,
             "token_budget": handle.token_budget,
         }
-
-
-def _sorted(params: Any) -> dict[str, Any]:
-    return dict(sorted(params.items()))
-
-
-def _task_params(ref: Ref) -> dict[str, Any]:
-    """A task's parameters, its argument among them unless that is a file: a file is identified by its content."""
-    entry = registry.tasks.get(ref.name)
-    given = entry.given(ref)
-    if entry.argument in given and Path(str(given[entry.argument])).exists():
-        del given[entry.argument]
-    return given
-
-
-def _explainer(cell: Cell) -> ExplainerIdentity:
-    ref = Ref.parse(cell.explainer)
-    if cell.explanations is not None:
-        return ExplainerIdentity(name=ref.name, version=1, params=_sorted(ref.params), family=OUTSIDE)
-    entry = registry.explainers.get(ref.name)
-    return ExplainerIdentity(
-        name=entry.name,
-        version=entry.version,
-        params=entry.given(ref),
-        family=entry.family,
-    )
 
 
 class Loader:

@@ -39,6 +39,8 @@ class Cell(Record):
     metrics: tuple[str, ...]
     samples: int
     """The first so many evaluation texts of the task."""
+    shard: tuple[int, int] = (1, 1)
+    """(i, n): of these texts the i-th, the i+n-th and so on; `slalom-bench merge` joins them with the others."""
     protocol: Literal["bench", "paper"] = "bench"
     removal: str = "delete"
     max_tokens: int | None = None
@@ -56,6 +58,21 @@ class Cell(Record):
     def subject(self) -> tuple[str, str]:
         """The task and model that must be loaded for it."""
         return self.task, self.model
+
+    @property
+    def loaded(self) -> tuple[str, str, str]:
+        """The task, the model and the removal rule that it is asked under: what a worker has loaded for it."""
+        return self.task, self.model, self.removal
+
+    @property
+    def places(self) -> range:
+        """Which of the evaluation texts are its own.
+
+        >>> cell = Cell(task="t", model="m", explainer="e", budget=1, seed=0, metrics=(), samples=7, shard=(2, 3))
+        >>> list(cell.places)
+        [1, 4]
+        """
+        return range(self.shard[0] - 1, self.samples, self.shard[1])
 
     @property
     def labels(self) -> dict[str, MetricLabel]:

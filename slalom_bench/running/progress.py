@@ -66,8 +66,8 @@ class Reporter:
             left = "nothing left to do" if not missing else f"{missing} of {total} samples to do"
             self.say(f"[{self._cell_done + 1}/{self._cell_count}] {title}: {left}")
 
-    def sample(self, done: int, missing: int) -> None:
-        """One sample of the current cell is done."""
+    def sample(self, done: int, missing: int, title: str = "", worker: str = "") -> None:
+        """One sample of a cell, the current one unless another is named, is done."""
         if self._bars is not None:
             self._bars.advance(self._samples)
             speed = self._bars.tasks[self._samples].speed
@@ -75,7 +75,7 @@ class Reporter:
         elif time.monotonic() - self._last_line > LINE_EVERY:
             self._last_line = time.monotonic()
             elapsed = self._last_line - self._start
-            self.say(f"    {self._title}: {done} of {missing} samples, {elapsed:.0f} s since the start")
+            self.say(f"    {title or self._title}: {done} of {missing} samples, {elapsed:.0f} s since the start")
 
     def cell_done(self) -> None:
         """The current cell is finished."""

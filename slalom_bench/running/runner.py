@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
-from slalom_bench.core.references import Ref
-from slalom_bench.core.types import Example
-from slalom_bench.errors import InvalidInput, StoreError, Unsupported
-from slalom_bench.handle.backend import MeteredBackend
-from slalom_bench.running.identity import CellIdentity, MetricLabel
-from slalom_bench.running.loading import Loader, Subject
-from slalom_bench.running.plan import Cell, Plan, Skip, check_removal
+from slalom_bench.errors import InvalidInput, RunStopped, StoreError, Unsupported
+from slalom_bench.running.executor import Executor, InProcess
+from slalom_bench.running.facts import Facts
+from slalom_bench.running.identity import CellIdentity
+from slalom_bench.running.jobs import Job, Prepare, Prepared, Row, given_up
+from slalom_bench.running.loading import Loader
+from slalom_bench.running.opened import Mode, OpenCell, count_failed
+from slalom_bench.running.plan import Cell, Plan, Skip
 from slalom_bench.running.progress import Reporter
 from slalom_bench.running.provenance import now, provenance
-from slalom_bench.running.records import is_echo, is_failed, is_passing
-from slalom_bench.running.store import CellStore, RunStore
+from slalom_bench.running.records import is_passing
+from slalom_bench.running.schedule import Schedule
+from slalom_bench.running.store import EXPLANATIONS, SCORES, RunStore
 from slalom_bench.running.suite import Suite
-from slalom_bench.running.work import CellWork
 
-Mode = Literal["resume", "restart", "score-only"]
+AHEAD = 4
+"""Cells, for each worker, that are open at once."""
+RETRIES = 2
+"""How often a sample whose worker died is tried again."""
 
 
 @dataclass
@@ -86,7 +91,7 @@ def run_suite(
 
 
 class Runner:
-    """One call on one run directory."""
+    """One call on one run directory: it says what is to be done, writes what comes of it, and computes nothing."""
 
     def __init__(
         self,
@@ -96,18 +101,24 @@ class Runner:
         loader: Loader,
         mode: Mode = "resume",
         retry_failed: bool = False,
+        executor: Executor | None = None,
     ) -> None:
         self.store = store
         self.loader = loader
         self.mode = mode
         self.retry_failed = retry_failed
         self.reporter = loader.reporter
+        self.executor: Executor = executor or InProcess(loader)
         self.result = RunResult(store.path, suite, plan, skips=list(plan.skips))
         self._call = ""
-        self._sources: dict[str, dict[str, Any]] = {}
-        self._meters: dict[str, MeteredBackend] = {}
-        self._kept: dict[str, set[str]] = {}
-        self._refused: dict[tuple[str, str], str] = {}
+        self._sources: dict[str, Mapping[str, Any]] = {}
+        self._texts: dict[tuple[str, str, str], Sequence[Row]] = {}
+        self._lengths: dict[tuple[tuple[str, str, str], str], int] = {}
+        self._open: dict[Cell, OpenCell] = {}
+        self._held: list[Cell] = []
+        self._waits = False
+        self._deaths: Counter[tuple[Cell, str]] = Counter()
+        self._schedule = Schedule([], self._opens)
 
     def run(self, command: list[str] | None = None) -> RunResult:
         """Every cell of the plan, those that another process holds last."""
@@ -118,7 +129,7 @@ class Runner:
             self.store.check_restart()
         self._call = self.store.open(call | {"skips": [vars(skip) for skip in result.skips], "sources": []})
         try:
-            with self.reporter.running(len(result.plan.cells), sum(cell.samples for cell in result.plan.cells)):
+            with self.reporter.running(len(result.plan.cells), sum(len(cell.places) for cell in result.plan.cells)):
                 self._run_all(list(result.plan.cells))
         except KeyboardInterrupt:
             result.interrupted = True
@@ -130,130 +141,148 @@ class Runner:
         return result
 
     def _run_all(self, cells: list[Cell]) -> None:
-        waiting = []
-        for i, cell in enumerate(cells):
-            if not self._run_cell(cell, wait=False):
-                waiting.append(cell)
-            self.loader.keep(cells[i + 1 :])
-        for i, cell in enumerate(waiting):
+        several = self.executor.workers > 1
+        if several:  # what takes longest first, so that what is left at the end is short
+            cells = sorted(cells, key=lambda cell: -cell.budget * len(cell.places))
+        self._run(cells, window=AHEAD * self.executor.workers if several else 1)
+        self._waits = True
+        for cell in self._held:
             self.reporter.say(f"waiting for another process that works on {cell.title}")
-            self._run_cell(cell, wait=True)
-            self.loader.keep(waiting[i + 1 :])
+            self._run([cell], window=1)
 
-    def _run_cell(self, cell: Cell, *, wait: bool) -> bool:
-        """Take up one cell and finish it; False where another process has it."""
+    def _run(self, cells: list[Cell], window: int) -> None:
+        self._schedule = Schedule(cells, self._opens, window=window)
         try:
-            subject = self._taken_up(cell)
-            identity = subject.identify(cell)
+            self.executor.run(self)
+        finally:
+            for opened in self._open.values():
+                opened.leave()
+            self._open.clear()
+        for group in self._schedule.unfinished():
+            raise next(iter(group.unfit.values()), RunStopped(f"nobody took {' · '.join(group.key)} up"))
+
+    # ---- what an executor asks and tells (`Driver`) ----
+
+    def next(self, worker: str) -> Prepare | Job | None:
+        """The next thing for a worker to do; None while there is nothing for it."""
+        found = self._schedule.next(worker)
+        if found is None or isinstance(found, Prepare):
+            return found
+        opened, sample = found
+        self.result.retried += not self._deaths[opened.cell, sample] and opened.retries(sample)
+        return opened.job(sample)
+
+    def prepared(self, worker: str, wanted: Prepare, found: Prepared) -> None:
+        """Say once what a subject may cost, and record where its data and weights came from."""
+        facts = found.facts
+        if not self._schedule.prepared(worker, facts):
+            self.unfit(worker, InvalidInput("its weights or texts are others than those of another worker"))
+            return
+        if found.rows:
+            self._texts[wanted.cell.loaded] = found.rows
+        key = f"{facts.source['task']} {facts.source['model']}"
+        if key in self._sources:
+            return
+        self._sources[key] = facts.source
+        self.store.update(self._call, {"sources": list(self._sources.values())})
+        if facts.estimate:
+            parts = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in facts.estimate.items())
+            self.reporter.say(f"model {facts.model.name}: at most {parts} to explain; metrics come on top")
+
+    def refused(self, worker: str, why: str) -> None:
+        """The cells of what could not be loaded are skipped."""
+        for cell in self._schedule.refuse(worker):
+            self._skip(cell, why)
+
+    def unfit(self, worker: str, error: Exception) -> None:
+        """Others do it; where nobody can, the run ends with the error when the rest is done."""
+        group = self._schedule.unfit(worker, error)
+        self.reporter.say(f"{worker} cannot load {' · '.join(group.key)}: {error}", style="yellow")
+
+    def keep(self, job: Job, table: str, row: Row) -> None:
+        """One row, on the disk when this returns."""
+        self._open[job.cell].keep(table, row)
+        self.result.explained += table == EXPLANATIONS
+        self.result.scored += table.startswith(SCORES)
+
+    def done(self, worker: str, job: Job) -> None:
+        """A sample is done, and with the last of them its cell."""
+        opened = self._open[job.cell]
+        opened.left -= 1
+        self.reporter.sample(len(opened.missing) - opened.left, len(opened.missing), job.cell.title, worker)
+        if not opened.left:
+            self._schedule.finished(opened)
+            self._close(opened)
+
+    def lost(self, worker: str, jobs: list[Job], why: str) -> None:
+        """What a dead worker had is done again; a sample that was the end of several workers is an error."""
+        self._schedule.gone(worker)
+        for place, job in enumerate(jobs):
+            self._deaths[job.cell, job.sample] += place == 0
+            if self._deaths[job.cell, job.sample] <= RETRIES:
+                self._schedule.again(self._open[job.cell], job.sample)
+                continue
+            message = f"{self._deaths[job.cell, job.sample]} workers died of it; the last one: {why}"
+            for table, row in given_up(job, message):
+                self.keep(job, table, row)
+            self.done(worker, job)
+
+    def left(self) -> list[Cell]:
+        """Cells that are still to be taken up."""
+        return [*self._schedule.left(), *self._held]
+
+    # ---- cells ----
+
+    def _opens(self, facts: Facts, cell: Cell) -> OpenCell | None:
+        """Take up one cell; None where nothing is missing, or another process has it."""
+        try:
+            facts.check(cell)
+            identity = facts.identify(cell)
         except Unsupported as error:
             self._skip(cell, str(error))
-            return True
+            return None
         if self.mode == "score-only" and not self.store.has(identity):
             self._skip(cell, "nothing is explained yet that could be scored: run it without --mode score-only")
-            return True
-        self._note(subject)
-        with self.store.taken(identity, restart=self.mode == "restart", wait=wait) as store:
+            return None
+        with ExitStack() as held:
+            restart = self.mode == "restart"
+            store = held.enter_context(self.store.taken(identity, restart=restart, wait=self._waits))
             if store is None:
-                return False
+                self._held.append(cell)
+                return None
             self.result.identities[cell] = identity
-            self._work(cell, subject, store)
+            samples = facts.samples(cell)
+            self._keep_samples(cell, identity)
+            opened = OpenCell(cell, store, samples, self.mode, self.retry_failed, held.pop_all())
+        self._open[cell] = opened
+        self.result.repairs += opened.repairs
+        self.result.reused += len(samples) - opened.left
+        self.reporter.cell(cell.title, opened.left, len(samples))
+        if not opened.left:
+            self._close(opened)
+            return None
+        if self.executor.workers > 1:
+            opened.missing.sort(key=lambda sample: -self._lengths.get((cell.loaded, sample), 0))
+        return opened
+
+    def _close(self, opened: OpenCell) -> None:
+        opened.finish()
+        del self._open[opened.cell]
+        self.result.failed += count_failed(opened.store, opened.samples, opened.labels)
+        self.result.passing += count_failed(opened.store, opened.samples, opened.labels, is_passing)
         self.reporter.cell_done()
-        return True
 
-    def _taken_up(self, cell: Cell) -> Subject:
-        """The loaded subject of a cell; Unsupported where it does not give what the cell needs, asked for once."""
-        if cell.subject in self._refused:
-            raise Unsupported(self._refused[cell.subject])
-        try:
-            subject = self.loader.subject(cell)
-        except Unsupported as error:
-            self._refused[cell.subject] = str(error)
-            raise
-        check_removal(cell.removal, subject.classifier.capabilities)
-        if cell.explanations is None:
-            subject.classifier.require(*registry.explainers.get(Ref.parse(cell.explainer).name).needs)
-        return subject
-
-    def _work(self, cell: Cell, subject: Subject, store: CellStore) -> None:
-        """The missing explanations, then the missing scores, sample by sample."""
-        examples = subject.examples(cell)
-        labels = list(cell.labels.values())
-        self.result.repairs += store.marker.lost()
-        missing = [example for example in examples if not self._is_done(store, example.id, labels)]
-        tables = (store.explanations, store.costs, *(store.scores(label) for label in labels))
-        self.result.repairs += [table.repaired for table in tables if table.repaired]
-        self.reporter.cell(cell.title, len(missing), len(examples))
-        self.result.reused += len(examples) - len(missing)
-        work = CellWork(cell, subject)
-        self._keep_samples(work, store.identity, examples)
-        if missing:
-            store.uncommit()
-            try:
-                for done, example in enumerate(missing, start=1):
-                    self._sample(work, store, example, labels)
-                    self.reporter.sample(done, len(missing))
-            finally:
-                store.sync()
-        ids = [example.id for example in examples]
-        if store.explanations.rows.keys() >= set(ids):
-            store.commit(ids, labels)
-        self.result.failed += count_failed(store, ids, labels)
-        self.result.passing += count_failed(store, ids, labels, is_passing)
-
-    def _sample(self, work: CellWork, store: CellStore, example: Example, labels: Sequence[MetricLabel]) -> None:
-        """Explain (unless stored) and score (where not stored) one example, and keep every row."""
-        row = store.explanations.rows.get(example.id)
-        before = (row, *(store.scores(label).rows.get(example.id) for label in labels))
-        self.result.retried += any(is_failed(one) and not self._stands(one) for one in before)
-        fresh = not self._stands(row) and self.mode != "score-only"
-        if fresh:
-            row, cost = work.explain(example)
-            store.costs.append(cost)
-            store.explanations.append(row)
-            self.result.explained += 1
-        if row is None:
-            return
-        for label in labels:
-            # a score without its explanation (a power cut may lose it) is of another one than was now computed
-            if not fresh and self._is_scored(store, example.id, label):
-                continue
-            scored, spent = work.score(example, row, label)
-            if spent is not None:
-                store.costs.append(spent)
-            store.scores(label).append(scored)
-            self.result.scored += 1
-
-    def _is_done(self, store: CellStore, sample: str, labels: Sequence[MetricLabel]) -> bool:
-        row = store.explanations.rows.get(sample)
-        if row is None and self.mode == "score-only":
-            return True
-        if not self._stands(row) and self.mode != "score-only":
-            return False
-        return all(self._is_scored(store, sample, label) for label in labels)
-
-    def _is_scored(self, store: CellStore, sample: str, label: MetricLabel) -> bool:
-        """Whether there is a score to be kept; that nothing was explained holds only as long as nothing is."""
-        row = store.scores(label).rows.get(sample)
-        explained = "error" not in store.explanations.rows[sample]
-        return self._stands(row) and not (explained and is_echo(row))
-
-    def _stands(self, row: Mapping[str, Any] | None) -> bool:
-        """Whether a row is kept: one that is there, and no error that is to be tried again."""
-        return row is not None and not is_passing(row) and not (self.retry_failed and is_failed(row))
-
-    def _keep_samples(self, work: CellWork, identity: CellIdentity, examples: Sequence[Example]) -> None:
-        """The texts in the model's tokens; a text that cannot be encoded has no row."""
-        kept = self._kept.setdefault(identity.samples_key, set())
-        if all(example.id in kept for example in examples):
+    def _keep_samples(self, cell: Cell, identity: CellIdentity) -> None:
+        """The texts in the model's tokens, once; a text that cannot be encoded has no row."""
+        texts = self._texts.pop(cell.loaded, None)
+        if texts is None:
             return
         with self.store.keeping_samples(identity) as rows:
-            for example in examples:
-                if example.id in rows.rows:
-                    continue
-                with contextlib.suppress(InvalidInput):
-                    rows.append(work.sample_row(example))
-            self._say_cut(work.cell, [rows.rows[example.id] for example in examples if example.id in rows.rows])
-        kept.update(example.id for example in examples)
+            for row in texts:
+                self._lengths[cell.loaded, row["id"]] = len(row["tokens"])
+                if row["id"] not in rows.rows:
+                    rows.append(row)
+        self._say_cut(cell, texts)
 
     def _say_cut(self, cell: Cell, rows: Sequence[dict[str, Any]]) -> None:
         """How many texts were cut and to what, and how many human marks fell away with the rest."""
@@ -280,28 +309,6 @@ class Runner:
         self.reporter.cell(cell.title, 0, cell.samples)
         self.reporter.cell_done()
 
-    def _note(self, subject: Subject) -> None:
-        """Say once what a subject may cost, and record where its data and weights came from."""
-        facts = subject.facts()
-        key = f"{facts['task']} {facts['model']}"
-        backend = subject.classifier.backend
-        if isinstance(backend, MeteredBackend):
-            self._meters[subject.model] = backend
-        if key in self._sources:
-            return
-        self._sources[key] = facts
-        self.store.update(self._call, {"sources": list(self._sources.values())})
-        if isinstance(backend, MeteredBackend):
-            cells = [cell for cell in self.result.plan.cells if cell.subject == (facts["task"], subject.model)]
-            queries = sum(cell.budget * cell.samples for cell in cells)
-            sequences = []
-            for example in subject.examples(cells[0]):
-                with contextlib.suppress(InvalidInput):
-                    sequences.append(subject.sample(example, cells[0].max_tokens).ids)
-            amounts = backend.estimate(queries, sequences).items()
-            parts = ", ".join(f"{name.replace('_', ' ')} {value:,}" for name, value in amounts)
-            self.reporter.say(f"model {subject.model}: at most {parts} to explain; metrics come on top")
-
     def _finish(self) -> None:
         result = self.result
         order = {cell: i for i, cell in enumerate(result.plan.cells)}
@@ -309,7 +316,7 @@ class Runner:
         self.store.update(
             self._call,
             {
-                "backends": {model: backend.report() for model, backend in self._meters.items()},
+                "backends": dict(self.executor.spent()),
                 "skips": [vars(skip) for skip in result.skips],
                 "ended": now(),
                 "explained": result.explained,
@@ -321,14 +328,3 @@ class Runner:
                 "interrupted": result.interrupted,
             },
         )
-
-
-def count_failed(
-    store: CellStore,
-    ids: Sequence[str],
-    labels: Sequence[MetricLabel],
-    fault: Callable[[Mapping[str, Any] | None], bool] = is_failed,
-) -> int:
-    """Samples of a cell with an error (of one kind) in their explanation or in a score."""
-    tables = [store.explanations.rows, *(store.scores(label).rows for label in labels)]
-    return sum(1 for sample in ids if any(fault(table.get(sample)) for table in tables))

@@ -23,7 +23,7 @@ import json
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,12 @@ from pydantic import ValidationError
 
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import StoreError
-from slalom_bench.running.files import SCHEMA, read_json, sweep, write_error, write_json
+from slalom_bench.running.files import SCHEMA, read_json, sweep, write_error, write_json, write_text
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 from slalom_bench.running.marker import Marker
 
+EXPLANATIONS, COSTS, SCORES = "explanations", "costs", "scores/"
+"""Tables of a cell by name; those of scores go on with the metric's label."""
 SYNC_EVERY = 1.0
 """Seconds, at least, between two times that one file of rows is forced to the disk."""
 
@@ -50,6 +52,7 @@ class Rows:
         self.path = path
         self.repaired: str | None = None
         self._rows: dict[str, dict[str, Any]] | None = None
+        self._lines: list[str] = []
         self._torn_at: int | None = None
         self._synced_at = time.monotonic()
         self._unsynced = False
@@ -71,6 +74,7 @@ class Rows:
             try:
                 row = json.loads(line)
                 rows[row["id"]] = row
+                self._lines.append(row["id"])
             except (ValueError, KeyError, TypeError) as error:
                 raise StoreError(
                     f"{self.path}, line {number} is damaged ({type(error).__name__}); delete that line to compute it "
@@ -84,7 +88,7 @@ class Rows:
     def append(self, row: Mapping[str, Any]) -> None:
         """One whole line; on a failed write the file is put back as it was."""
         rows = self.rows
-        line = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
+        line = _line(row).encode()
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("ab", buffering=0) as file:
@@ -105,6 +109,7 @@ class Rows:
         except OSError as error:
             raise write_error(self.path, error) from error
         rows[row["id"]] = dict(row)
+        self._lines.append(row["id"])
 
     def sync(self) -> None:
         """Force to the disk what was appended since that was last done."""
@@ -116,10 +121,24 @@ class Rows:
         except OSError as error:
             raise write_error(self.path, error) from error
 
+    def arrange(self, order: Sequence[str]) -> None:
+        """Put the rows of these ids first, in this order, and each once: the same rows are then the same bytes."""
+        rows = self.rows
+        wanted = [name for name in dict.fromkeys([*order, *rows]) if name in rows]
+        if self._torn_at is None and self._lines == wanted:
+            return
+        write_text(self.path, "".join(_line(rows[name]) for name in wanted))
+        self._rows, self._lines = {name: rows[name] for name in wanted}, wanted
+        self._torn_at, self._unsynced = None, False
+
     def _force(self, file: int) -> None:
         os.fsync(file)
         self._synced_at = time.monotonic()
         self._unsynced = False
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 class CellStore:
@@ -146,6 +165,12 @@ class CellStore:
             self._scores[label] = Rows(self.path / "scores" / f"{label}.jsonl")
         return self._scores[label]
 
+    def table(self, name: str) -> Rows:
+        """The rows of a table by its name: explanations, costs, scores/LABEL."""
+        if name.startswith(SCORES):
+            return self.scores(MetricLabel.parse(name.removeprefix(SCORES)))
+        return {EXPLANATIONS: self.explanations, COSTS: self.costs}[name]
+
     def labels(self) -> list[MetricLabel]:
         """The metrics that have rows here."""
         return sorted(MetricLabel.parse(file.stem) for file in (self.path / "scores").glob("*.jsonl"))
@@ -161,8 +186,16 @@ class CellStore:
         said = self.marker.read()
         return None if said is None else list(said["samples"])
 
-    def commit(self, samples: list[str], labels: list[MetricLabel]) -> None:
-        """Say that these samples and metrics are all there. The marker is for readers; rows remain the truth."""
+    def commit(self, samples: Sequence[str], labels: Sequence[MetricLabel]) -> None:
+        """Say that these samples and metrics are all there, each table in their order, whoever came first.
+
+        The marker is for readers; rows remain the truth.
+        """
+        for label in labels:
+            self.scores(label).arrange(samples)
+        self.explanations.arrange(samples)
+        works = ("explain", *map(str, labels))
+        self.costs.arrange([f"{work}:{sample}" for sample in samples for work in works])
         self.marker.write(samples, [str(label) for label in labels], [f for f in self.files if f.suffix == ".jsonl"])
 
     def uncommit(self) -> None:
@@ -279,7 +312,7 @@ class RunStore:
     def _cell(self, identity: CellIdentity, *, restart: bool) -> CellStore:
         path = self._folder(identity)
         try:
-            for name in ("cell.json", "done.json"):
+            for name in ("cell.json", "done.json", "explanations.jsonl", "costs.jsonl", "scores/*.jsonl"):
                 sweep(path / name)
             if restart:
                 # by its own list, and in an order in which a kill leaves a cell that can be gone on with
