@@ -15,7 +15,7 @@ import numpy as np
 from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
 from slalom_bench.core.law import fitting_masks
-from slalom_bench.core.parameters import Count
+from slalom_bench.core.parameters import Length
 from slalom_bench.core.types import Bools, Explanation, Floats, Ints, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.numerics import masks
@@ -168,7 +168,7 @@ class SlalomEff:
         Leemann et al. 2025, equation 4, section 5.3 and Algorithm 1 (which fits by SGD).
     """
 
-    def __init__(self, tie: str = "token", length: Count = 2) -> None:
+    def __init__(self, tie: str = "token", length: Length = 2) -> None:
         self.tie = tie
         self.length = length
 

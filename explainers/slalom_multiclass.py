@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core.budget import require_budget
-from slalom_bench.core.parameters import Count
+from slalom_bench.core.parameters import Length
 from slalom_bench.core.types import Explanation, Floats, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.explainers.slalom import short_sequences, slalom_scores
@@ -42,7 +42,7 @@ class SlalomMulticlass:
         Leemann et al. 2025, appendix C.1 (whose count of free parameters, corrected, is |Y||V| - 1).
     """
 
-    def __init__(self, samples: str = "eff", tie: str = "token", length: Count = 2) -> None:
+    def __init__(self, samples: str = "eff", tie: str = "token", length: Length = 2) -> None:
         self.samples = samples
         self.tie = tie
         self.length = length

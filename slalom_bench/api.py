@@ -80,7 +80,8 @@ def build_suite(
     if not task:
         raise InvalidInput(f"give --suite ({', '.join(registry.suites.names())}) or --task")
     first = task[0].split(":")[0]
-    defaults = {"name": f"custom-{first}", "models": (DEFAULT_MODEL,), "explainers": tuple(registry.explainers.names())}
+    every = tuple(entry.name for entry in registry.explainers.entries())
+    defaults = {"name": f"custom-{first}", "models": (DEFAULT_MODEL,), "explainers": every}
     made = make_suite(**(defaults | given))
     made.check_names()
     return made

@@ -87,18 +87,22 @@ def root(
 
 
 def main() -> None:
-    """Entry point: user errors are one line and exit code 2, Ctrl-C is 130."""
+    """Entry point: user errors, files and memory among them, are one line and exit code 2, Ctrl-C is 130."""
     try:
         app()
     except SlalomBenchError as error:
         typer.secho(f"error: {line(str(error))}", fg="red", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.secho("stopped", fg="yellow", err=True)
-        sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except (OSError, MemoryError) as error:
+        said = line(str(error)) or "there is not enough memory; take shorter texts, a smaller budget or fewer samples"
+        typer.secho(f"error: {type(error).__name__}: {said}", fg="red", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.secho("stopped", fg="yellow", err=True)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

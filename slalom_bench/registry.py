@@ -1,9 +1,10 @@
 """One typed registry for each kind of thing that can be plugged in.
 
 In-repository files register with a decorator and are found by walking their folder; other packages register through
-the entry-point groups `slalom_bench.<kind>s`. Nothing is imported until a kind is asked for, and registered modules
-keep heavy imports inside functions, so listing loads neither torch nor transformers. A class that does not fit its
-Protocol (see `slalom_bench.interfaces`) is refused when it registers, with the missing part named.
+the entry-point groups `slalom_bench.<kind>s`. Nothing is imported until a kind is asked for, another package only when
+its name is, and registered modules keep heavy imports inside functions, so listing loads neither torch nor
+transformers. A class that does not fit its Protocol (see `slalom_bench.interfaces`) is refused when it registers, with
+the missing part named. A plug-in that cannot be imported is said once and left out; who asks for it by name is told why.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, Literal, TypeVar
 
+from slalom_bench.core.options import print_line
 from slalom_bench.core.references import Ref
+from slalom_bench.core.safe_text import line
 from slalom_bench.entries import (
     Entry,
     ExplainerEntry,
@@ -31,7 +34,7 @@ from slalom_bench.entries import (
     TaskEntry,
     Tier,
 )
-from slalom_bench.errors import InvalidInput, NameCollision, UnknownName
+from slalom_bench.errors import InvalidInput, NameCollision, SlalomBenchError, UnknownName
 from slalom_bench.interfaces import Explainer, MaskLaw, Metric, Model, Removal, Surrogate, Task, misfit
 
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -53,6 +56,8 @@ class Registry(Generic[E]):
         self.entry = entry
         self.interface = interface
         self._entries: dict[str, E] = {}
+        self._points: dict[str, list[EntryPoint]] = {}
+        self._left_out: set[str] = set()
         self._loaded = False
         self._lock = threading.RLock()
 
@@ -96,26 +101,30 @@ class Registry(Generic[E]):
         return decorate
 
     def names(self) -> list[str]:
-        """Every registered name, sorted."""
+        """Every registered name, sorted; those of other packages without importing them."""
         self._load()
-        return sorted(self._entries)
+        return sorted({*self._entries, *self._points})
 
     def get(self, name: str) -> E:
         """The entry of that name, or an error with the nearest names."""
         self._load()
+        self._take(name)
         try:
             return self._entries[name]
         except KeyError:
-            raise UnknownName(self.kind, name, self._entries) from None
+            raise UnknownName(self.kind, name, self.names()) from None
 
     def find(self, name: str) -> E | None:
-        """The entry of that name, or None where nothing of that name is registered here."""
+        """The entry of that name, or None where nothing of that name can be had here."""
         self._load()
+        try:
+            self._take(name)
+        except InvalidInput as error:
+            self._leave_out(name, error)
         return self._entries.get(name)
 
     def of(self, factory: Any) -> E | None:
         """The entry of a class, or None where it is not registered."""
-        self._load()
         return next((entry for entry in self._entries.values() if entry.factory is factory), None)
 
     def build(self, ref: Ref | str) -> Any:
@@ -124,21 +133,20 @@ class Registry(Generic[E]):
         return self.get(ref.name).build(ref.params, ref.argument)
 
     def entries(self) -> list[E]:
-        """Every entry, sorted by name."""
-        return [self.get(name) for name in self.names()]
+        """Every entry that can be had, sorted by name."""
+        return [entry for name in self.names() if (entry := self.find(name)) is not None]
 
     @contextmanager
     def scratch(self) -> Any:
         """Registrations made inside the block vanish with it."""
-        self._load()
-        before = dict(self._entries)
+        before = {entry.name: entry for entry in self.entries()}
         try:
             yield self
         finally:
             self._entries = before
 
     def _load(self) -> None:
-        """Import the kind's folder and entry points, once."""
+        """Import the kind's folder and note the entry points, once."""
         with self._lock:
             if self._loaded:
                 return
@@ -146,16 +154,45 @@ class Registry(Generic[E]):
             try:
                 package = importlib.import_module(f"slalom_bench.{self.kind}s")
                 for module in pkgutil.iter_modules(package.__path__):
-                    importlib.import_module(f"{package.__name__}.{module.name}")
+                    self._import(f"{package.__name__}.{module.name}")
                 for point in entry_points(group=f"slalom_bench.{self.kind}s"):
-                    self._add_outside(point)
+                    self._points.setdefault(point.name, []).append(point)
             except BaseException:
                 self._loaded = False
                 raise
 
+    def _import(self, module: str) -> None:
+        """Import a file of the folder; one that raises takes none of the others with it."""
+        try:
+            importlib.import_module(module)
+        except NameCollision:
+            raise
+        except (Exception, SystemExit) as error:
+            self._leave_out(module, error)
+
+    def _take(self, name: str) -> None:
+        """Import the package that says it has this name, where one does."""
+        with self._lock:
+            for point in self._points.get(name, ()):
+                self._add_outside(point)
+
+    def _leave_out(self, what: str, error: BaseException) -> None:
+        if what not in self._left_out:
+            self._left_out.add(what)
+            said = str(error) if isinstance(error, SlalomBenchError) else f"{type(error).__name__}: {error}"
+            print_line(line(f"left out {self.kind} {what}: {said}"))
+
     def _add_outside(self, point: EntryPoint) -> None:
         """An entry point names a class whose decorator has registered it, under the same name, by being imported."""
-        found = point.load()
+        try:
+            found = point.load()
+        except SlalomBenchError:
+            raise
+        except (Exception, SystemExit) as error:
+            why = f"{type(error).__name__}: {error}"
+            raise InvalidInput(
+                f"{self.kind} {point.name!r} cannot be had from {point.value}: {why}; repair or uninstall its package"
+            ) from error
         entry = next((entry for entry in self._entries.values() if entry.factory is found), None)
         if entry is None:
             present = self._entries.get(point.name)

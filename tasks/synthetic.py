@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from slalom_bench.core.parameters import Count, Natural
+from slalom_bench.core.parameters import Count, Natural, Size
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import DataSource, Example, Floats, Ints, TaskData
 from slalom_bench.data.splits import content_hash
@@ -137,7 +137,7 @@ class SyntheticLinear:
     """
 
     def __init__(
-        self, seed: Natural = 0, evaluation_size: Count = 500, train_size: Natural = 5000, texts: str = ""
+        self, seed: Natural = 0, evaluation_size: Count = 500, train_size: Size = 5000, texts: str = ""
     ) -> None:
         self.seed = seed
         self.evaluation_size = evaluation_size
@@ -187,7 +187,7 @@ class SyntheticSlalom:
     """
 
     def __init__(
-        self, vocabulary: Count = 200, seed: Natural = 0, evaluation_size: Count = 500, train_size: Natural = 20_000
+        self, vocabulary: Count = 200, seed: Natural = 0, evaluation_size: Count = 500, train_size: Size = 20_000
     ) -> None:
         self.vocabulary = vocabulary
         self.seed = seed

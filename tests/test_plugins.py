@@ -219,7 +219,8 @@ def test_every_kind_works_in_run_report_and_leaderboard(outside: Path) -> None:
 def test_a_plug_in_that_does_not_fit_is_refused_with_the_missing_part(tmp_path, code, point, message) -> None:
     folder = package(tmp_path, {"bad": code}, point)
     kind = point.split("]")[0].removeprefix("[slalom_bench.")
-    script = f"from slalom_bench import registry; registry.{kind}.names()"
+    name = point.split("\n")[1].split(" =")[0]
+    script = f"from slalom_bench import registry; registry.{kind}.get({name!r})"
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}

@@ -5,9 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from importlib.metadata import EntryPoint
+
 import pytest
 
 from slalom_bench import registry
+from slalom_bench.cli import main
+from slalom_bench.entries import ExplainerEntry
 from slalom_bench.errors import InvalidInput, NameCollision, UnknownName
 
 
@@ -88,3 +92,62 @@ def test_an_entry_point_cannot_take_a_name_that_is_taken(tmp_path):
     assert done.returncode == 2
     assert "slalom_bench.explainers.lime" in done.stderr
     assert "outside:Lime" in done.stderr
+
+
+BROKEN = {
+    "raising": "raise RuntimeError('broken by design')\n",
+    "quitting": "import sys\nsys.exit(0)\n",
+    "unreadable": "def\n",
+}
+WHY = {"raising": "RuntimeError: broken by design", "quitting": "SystemExit: 0", "unreadable": "SyntaxError: "}
+
+
+@pytest.fixture
+def broken(tmp_path, monkeypatch):
+    """The registry of explainers as it is where packages with broken plug-ins are installed."""
+    for name, code in BROKEN.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    points = [EntryPoint(name, f"{name}:Thing", "slalom_bench.explainers") for name in BROKEN]
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    fresh = registry.Registry(ExplainerEntry, registry.Explainer)
+    fresh._entries = {entry.name: entry for entry in registry.explainers.entries()}
+    monkeypatch.setattr(registry, "explainers", fresh)
+    monkeypatch.setitem(registry.KINDS, "explainer", fresh)
+    return fresh
+
+
+def test_a_plug_in_is_not_imported_before_its_name_is_asked_for(broken, capsys):
+    assert broken.get("lime").name == "lime"
+    assert broken.find("nothing") is None
+    assert set(BROKEN) < set(broken.names())
+    assert not BROKEN.keys() & sys.modules.keys()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_plug_in_that_raises_is_said_once_and_left_out(broken, capsys):
+    for _ in range(2):
+        assert [entry.name for entry in broken.entries()] == sorted(set(broken.names()) - BROKEN.keys())
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 3
+    assert all(any(line.startswith("left out") and why in line for line in said) for why in WHY.values())
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_who_asks_for_a_broken_plug_in_is_told_why(broken, name):
+    with pytest.raises(InvalidInput, match=f"explainer '{name}' cannot be had from {name}:Thing: {WHY[name]}"):
+        broken.get(name)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["list"], None), (["explain", "good", "--explainer", "zero"], None), (["check", "raising"], 2)],
+)
+def test_commands_work_beside_broken_plug_ins(broken, words, code, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["slalom-bench", *words])
+    try:
+        stopped = main()
+    except SystemExit as error:
+        stopped = error.code or None
+    assert stopped == code
+    assert "Traceback" not in capsys.readouterr().err

@@ -5,11 +5,14 @@ The key comes from the environment at the moment of a request; no attribute, fil
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import http.client
 import json
 import math
 import os
 import random
+import socket
 import threading
 import time
 import urllib.error
@@ -22,6 +25,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from slalom_bench.core.json_text import TooDeep, parse_json
+from slalom_bench.core.writing import write_whole
 from slalom_bench.errors import InvalidInput, RunStopped
 
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -85,26 +90,48 @@ def retry_after(value: str | None) -> float | None:
     return max(0.0, (when - datetime.now(UTC)).total_seconds()) if when.tzinfo else None
 
 
-def parse_reply(body: bytes) -> Top:
+def parse_reply(body: str) -> Top:
     """The listed first tokens; broken JSON may be a cut transfer and is worth another attempt."""
     try:
-        reply = json.loads(body)
-    except RecursionError:
+        reply = parse_json(body)
+    except TooDeep:
         raise EndpointError("a reply that is nested too deeply to be one") from None
     except ValueError:
         raise _Passing(f"a reply that is not JSON: {body[:80]!r}") from None
     try:
         alternatives = reply["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
-        listed = [(str(item["token"]), item["logprob"]) for item in alternatives]
+        listed = [(str(item["token"]), _number(item["logprob"])) for item in alternatives]
     except (KeyError, IndexError, TypeError):
         raise EndpointError(
             "the reply has no choices[0].logprobs.content[0].top_logprobs; "
             "use a model and an endpoint that return log-probabilities"
         ) from None
-    top = [(token, float(value)) for token, value in listed if isinstance(value, int | float) and math.isfinite(value)]
+    top = [(token, value) for token, value in listed if isinstance(value, float) and math.isfinite(value)]
     if not top or max(value for _, value in top) > 1e-3:
         raise EndpointError(f"the reply lists no usable log-probabilities: {listed[:5]}")
     return sorted(top, key=lambda item: (-item[1], item[0]))
+
+
+def _number(value: Any) -> float | None:
+    """A log-probability as the reply gives it; None where it is no number, or larger than one can be."""
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
+
+
+def masked(body: bytes, key: str | None) -> str:
+    """What came from outside, without the key: in whatever way JSON spells it, and before anything is cut off."""
+    text = body.decode("utf-8", "replace")
+    if not key:
+        return text
+    try:
+        text = json.dumps(parse_json(text), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        pass
+    for spelling in (key, json.dumps(key)[1:-1]):
+        text = text.replace(spelling, "***")
+    return text
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -115,6 +142,36 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+def _opener(connections: list[Any]) -> urllib.request.OpenerDirector:
+    """Opens requests, follows none elsewhere, and lists the connections it makes."""
+
+    class Plain(http.client.HTTPConnection):
+        def connect(self) -> None:
+            super().connect()
+            connections.append(self.sock)
+
+    class Secure(http.client.HTTPSConnection):
+        def connect(self) -> None:
+            super().connect()
+            connections.append(self.sock)
+
+    class Http(urllib.request.HTTPHandler):
+        def http_open(self, request: urllib.request.Request) -> Any:
+            return self.do_open(Plain, request)
+
+    class Https(urllib.request.HTTPSHandler):
+        def https_open(self, request: urllib.request.Request) -> Any:
+            return self.do_open(Secure, request)
+
+    return urllib.request.build_opener(_NoRedirect, Http, Https)
+
+
+def _hang_up(connections: list[Any]) -> None:
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+
 @dataclass(frozen=True)
 class Limits:
     """How much is asked of an endpoint, and for how long."""
@@ -122,7 +179,7 @@ class Limits:
     max_requests: int | None = None
     """The hard cap on requests, repeated ones included; None for `MAX_REQUESTS`."""
     timeout: float = 60.0
-    """Seconds for one request."""
+    """Seconds for one request, from the first byte asked to the last received."""
     attempts: int = 6
     """How often a request is tried."""
     first_wait: float = 1.0
@@ -151,7 +208,6 @@ class Endpoint:
         self.sent = 0
         self._lock = threading.Lock()
         self._jitter = random.Random()  # of waiting times only
-        self._opener = urllib.request.build_opener(_NoRedirect)
 
     def cached(self, payload: dict[str, Any]) -> Top | None:
         """The answer on disk; a damaged file counts as none."""
@@ -166,7 +222,8 @@ class Endpoint:
         answer = self.cached(payload)
         if answer is None:
             answer = self._request(payload)
-            self._write(self._path(payload), json.dumps({"url": self.url, "model": payload["model"], "top": answer}))
+            stored = json.dumps({"url": self.url, "model": payload["model"], "top": answer})
+            write_whole(self._path(payload), stored)
         return answer
 
     def check_cap(self, requests: int) -> None:
@@ -194,33 +251,45 @@ class Endpoint:
                 wait = self.limits.first_wait * 2 ** (failures - 1) * (0.5 + self._jitter.random())
                 time.sleep(min(LONGEST_WAIT, max(wait, failure.wait)))
 
-    def _post(self, payload: dict[str, Any]) -> bytes:
+    def _post(self, payload: dict[str, Any]) -> str:
+        """The reply, masked; a server that sends byte after byte without end is hung up on when time is over."""
         key = api_key()
         headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         request = urllib.request.Request(self.url, json.dumps(payload).encode(), headers, method="POST")
+        connections: list[Any] = []
+        alarm = threading.Timer(self.limits.timeout, _hang_up, [connections])
+        alarm.daemon = True
+        alarm.start()
+        over = time.monotonic() + self.limits.timeout
+        failed = ""
         try:
-            with self._opener.open(request, timeout=self.limits.timeout) as response:
-                body = bytes(response.read(LARGEST_REPLY + 1))
-                if len(body) > LARGEST_REPLY:
-                    raise EndpointError(f"{self.url}: a reply of more than {LARGEST_REPLY:,} bytes")
-                return body.replace(key.encode(), b"***") if key else body
-        except urllib.error.HTTPError as error:
-            detail = error.read(300).decode("utf-8", "replace")
-            said = f"HTTP {error.code}: {detail.replace(key, '***') if key else detail}"
-            if error.code in PASSING or error.code >= 500:
-                raise _Passing(said, retry_after(error.headers.get("Retry-After"))) from None
-            hint = f"; the key is read from {KEY_VARIABLE}" if error.code in (401, 403) else ""
-            raise EndpointError(f"{self.url}: {said}{hint}") from None
+            code, hint, body = self._exchange(_opener(connections), request)
         except (OSError, HTTPException) as error:
-            raise _Passing(f"{type(error).__name__}: {error}") from None
+            failed = f"{type(error).__name__}: {masked(str(error).encode(), key)}"
+        finally:
+            alarm.cancel()
+        if time.monotonic() >= over:
+            raise _Passing(f"no whole reply within {self.limits.timeout:g} seconds")
+        if failed:
+            raise _Passing(failed)
+        if len(body) > LARGEST_REPLY:
+            raise EndpointError(f"{self.url}: a reply of more than {LARGEST_REPLY:,} bytes")
+        said = masked(body, key)
+        if code == 200:
+            return said
+        if code in PASSING or code >= 500:
+            raise _Passing(f"HTTP {code}: {said[:300]}", retry_after(hint))
+        advice = f"; the key is read from {KEY_VARIABLE}" if code in (401, 403) else ""
+        raise EndpointError(f"{self.url}: HTTP {code}: {said[:300]}{advice}")
+
+    def _exchange(self, opener: Any, request: urllib.request.Request) -> tuple[int, str | None, bytes]:
+        """Status, Retry-After and at most `LARGEST_REPLY` bytes and one of a reply, whatever its status."""
+        try:
+            with opener.open(request, timeout=self.limits.timeout) as response:
+                return 200, None, bytes(response.read(LARGEST_REPLY + 1))
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers.get("Retry-After"), bytes(error.read(LARGEST_REPLY + 1))
 
     def _path(self, payload: dict[str, Any]) -> Path:
         name = hashlib.sha256(json.dumps([self.url, payload], sort_keys=True).encode()).hexdigest()
         return self.folder / name[:2] / f"{name}.json"
-
-    @staticmethod
-    def _write(path: Path, text: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)

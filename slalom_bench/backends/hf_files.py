@@ -12,6 +12,7 @@ import torch
 
 from slalom_bench.backends.architectures import architecture_of
 from slalom_bench.backends.torch_backend import HFBackend, TorchBackend, pick_device
+from slalom_bench.core.json_text import parse_json
 from slalom_bench.core.tokens import HFTokens, Tokens, WordTokens
 from slalom_bench.errors import InvalidInput
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 WORDS = "vocabulary.json"
 """The word list beside a checkpoint whose tokenizer is ours."""
+BUFFERS = ("position_ids", "token_type_ids", "inv_freq", ".attn.bias", ".attn.masked_bias")
+"""What older checkpoints saved although it follows from the configuration."""
 
 
 @contextmanager
@@ -55,8 +58,11 @@ def load_tokens(source: str | Path, options: ModelOptions, revision: str | None 
     """The tokenizer beside a checkpoint: a word list of ours, or a transformers fast tokenizer."""
     words = Path(source) / WORDS
     if words.is_file():
-        saved = json.loads(words.read_text())
-        return WordTokens(saved["words"], prefix=saved["prefix"], suffix=saved["suffix"])
+        try:
+            saved = parse_json(words.read_text(encoding="utf-8"))
+            return WordTokens(saved["words"], prefix=saved["prefix"], suffix=saved["suffix"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInput(f"no usable words in {words}: {_first_line(error)}") from error
     from transformers import AutoTokenizer
 
     names = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
@@ -66,7 +72,7 @@ def load_tokens(source: str | Path, options: ModelOptions, revision: str | None 
         tokenizer = AutoTokenizer.from_pretrained(
             str(source), revision=revision, trust_remote_code=options.trust_remote_code
         )
-    except (OSError, ValueError, KeyError, TypeError, ImportError) as error:
+    except Exception as error:  # tokenizers raise plain ones
         raise InvalidInput(f"no usable tokenizer in {where(source)}: {_first_line(error)}") from error
     return HFTokens(tokenizer)
 
@@ -120,6 +126,13 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
         raise InvalidInput(
             f"{where(source)} is not a trained sequence classifier: the checkpoint has no "
             f"{', '.join(sorted(info['missing_keys'])[:3])}; fine-tune it first"
+        )
+    surplus = sorted(key for key in info["unexpected_keys"] if not key.endswith(BUFFERS))
+    if surplus and not config:
+        raise InvalidInput(
+            f"{where(source)} has weights for which its config.json has no place: {', '.join(surplus[:3])}"
+            f"{f' and {len(surplus) - 3} more' if len(surplus) > 3 else ''}; mend the configuration (its number of "
+            "layers, say), or what is loaded is another model"
         )
     if not placement:
         module.to(pick_device(options.device))

@@ -42,6 +42,8 @@ def score_command(
     from slalom_bench.api import build_suite
     from slalom_bench.commands.run import finish
     from slalom_bench.core.options import ModelOptions
+    from slalom_bench.errors import InvalidInput
+    from slalom_bench.running.files import write_text
     from slalom_bench.running.outside import sample_rows, score_file
     from slalom_bench.running.progress import Reporter
 
@@ -56,8 +58,10 @@ def score_command(
     )
     options, reporter = ModelOptions(device=device, data_dir=data_dir), Reporter()
     if write_samples:
+        if file.exists():
+            raise InvalidInput(f"{file} is there already and would be lost; give another name to write the samples to")
         rows = sample_rows(suite, options, reporter)
-        file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        write_text(file, "".join(json.dumps(row) + "\n" for row in rows))
         reporter.say(f"{len(rows)} samples written to {file}")
         return
     result = score_file(

@@ -58,7 +58,7 @@ def _describe(factory: Any, instance: Any) -> Candidate:
     if instance is None:
         try:
             instance = factory()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             problem = told(error, factory)
     if entry is not None:
         declared = entry.describe()

@@ -39,7 +39,7 @@ def check(explainer: Any, rules: Iterable[str] | None = None) -> ContractReport:
             finding = Finding(name, "skip", str(skip))
         except Violation as violation:
             finding = Finding(name, "fail", str(violation))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             finding = Finding(name, "fail", f"raised {told(error, candidate.factory)}")
         findings.append(finding)
     return ContractReport(candidate.name, tuple(findings), time.perf_counter() - start)

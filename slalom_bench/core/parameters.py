@@ -15,10 +15,16 @@ from annotated_types import Ge, Gt, Le, Lt
 
 from slalom_bench.errors import InvalidInput
 
-Count: TypeAlias = Annotated[int, Ge(1)]
+MOST = 100_000
+"""Far above anything of use, and far below what would fill the memory or never end."""
+Count: TypeAlias = Annotated[int, Ge(1), Le(MOST)]
 """How many of something that cannot be missing."""
-Natural: TypeAlias = Annotated[int, Ge(0)]
+Length: TypeAlias = Annotated[int, Ge(1), Le(1000)]
+"""How many tokens every one of many sequences has."""
+Natural: TypeAlias = Annotated[int, Ge(0), Le(2**63 - 1)]
 """A seed, or how many of something that may be missing."""
+Size: TypeAlias = Annotated[int, Ge(0), Le(1_000_000)]
+"""How many texts are to be made."""
 Positive: TypeAlias = Annotated[float, Gt(0)]
 NonNegative: TypeAlias = Annotated[float, Ge(0)]
 Share: TypeAlias = Annotated[float, Gt(0), Le(1)]
@@ -40,7 +46,7 @@ def spell_type(kind: Any) -> str:
     """A type in words that a user reads.
 
     >>> spell_type(Share), spell_type(Count | None)
-    ('float > 0 and <= 1', 'int >= 1 | None')
+    ('float > 0 and <= 1', 'int >= 1 and <= 100000 | None')
     """
     if isinstance(kind, str) or kind is inspect.Parameter.empty:
         return kind if isinstance(kind, str) else "any"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from slalom_bench.core.json_text import parse_json
 from slalom_bench.errors import InvalidInput
 
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl")
@@ -90,8 +90,8 @@ def _jsonl(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
+            row = parse_json(line)
+        except ValueError as error:
             raise InvalidInput(f"{path.name}: line {number} is not JSON: {error}") from error
         if not isinstance(row, dict):
             raise InvalidInput(f"{path.name}: line {number} is a JSON {type(row).__name__}, not an object")
@@ -101,7 +101,10 @@ def _jsonl(path: Path, columns: Sequence[str]) -> tuple[list[str], list[Row]]:
 
 def read_text(path: Path) -> str:
     """The decoded file, or an error that says which byte of which line is not UTF-8 and how to convert it."""
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidInput(f"{path}: {error.strerror or error}") from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -136,6 +139,6 @@ def as_integer(value: Any) -> int | None:
     """
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return int(number) if number.is_integer() else None

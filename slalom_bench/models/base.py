@@ -314,8 +314,12 @@ def trainings(name: str, task_name: str | None = None) -> Iterator[dict[str, Any
     """Records of the finished trainings of a model in the cache, those of one task if given."""
     root = cache_root() / "models"
     for path in sorted(root.glob(f"{name}-*/training.json")):
-        record = json.loads(path.read_text())
-        if record["identity"]["model"] == name and task_name in (None, record["identity"]["task"]):
+        try:
+            record = json.loads(path.read_text(encoding="utf-8"))
+            of = record["identity"]["model"], record["identity"]["task"]
+        except (OSError, ValueError, KeyError, TypeError):  # no record of ours
+            continue
+        if of[0] == name and task_name in (None, of[1]):
             yield {**record, "directory": path.parent}
 
 

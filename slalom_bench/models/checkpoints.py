@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
 import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from slalom_bench.core.json_text import parse_json
 from slalom_bench.data.sources import probe
 from slalom_bench.errors import InvalidInput
 
@@ -54,8 +54,11 @@ class Checkpoint:
             return False
         if not config.is_file():
             raise InvalidInput(f"directory {self.source} has no config.json; give the directory of a checkpoint")
-        architectures = json.loads(config.read_text()).get("architectures") or [""]
-        return architectures[0].endswith("ForSequenceClassification")
+        try:
+            architectures = parse_json(config.read_text(encoding="utf-8")).get("architectures") or [""]
+            return str(architectures[0]).endswith("ForSequenceClassification")
+        except (OSError, ValueError, AttributeError, TypeError, LookupError) as error:
+            raise InvalidInput(f"{config} is no configuration of a checkpoint: {error}") from error
 
     def problem(self) -> str:
         """Empty if it can be loaded, else why not; a hub that cannot be reached is noticed in seconds."""

@@ -126,7 +126,7 @@ class _Classic(TrainedModel):
             with torch.random.fork_rng(devices=[]):
                 module = self.net(len(tokens), known["sizes"])
             module.load_state_dict(load_file(directory / _WEIGHTS))
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
             raise InvalidInput(
                 f"the {self.name} in {directory.name} cannot be read ({type(error).__name__}: {str(error)[:100]}); "
                 "delete that directory of the cache to train it again"

@@ -69,6 +69,8 @@ def explain_sample(
             raise InvalidInput(f"{len(explanation)} scores for {len(sample)} tokens")
     except (RunStopped, StoreError):
         raise
+    except SystemExit as error:
+        return Outcome(cost, target, error=InvalidInput(f"the explainer called sys.exit({error.code!r})"))
     except Exception as error:
         return Outcome(cost, target, error=error)
     return Outcome(cost, target, replace(explanation, asked=asked()))

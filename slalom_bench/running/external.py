@@ -14,12 +14,12 @@ optionally `anchor` [v, s]. Without one, strict fidelity is undefined.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench.core.json_text import parse_json
 from slalom_bench.core.types import Explanation, Sample
 from slalom_bench.data.tables import read_text
 from slalom_bench.errors import InvalidInput, SlalomBenchError, UnknownName
@@ -66,8 +66,8 @@ def read_explanations(path: Path) -> dict[str, Explanation]:
 def parse_row(line: str) -> tuple[str, Explanation]:
     """One line of the format above."""
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
+        row = parse_json(line)
+    except ValueError as error:
         raise InvalidInput(f"not JSON: {error}") from error
     if not isinstance(row, dict):
         raise InvalidInput(f"a JSON {type(row).__name__}, not an object")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import uuid
 from pathlib import Path
 from typing import Any
 
+from slalom_bench.core.json_text import parse_json
+from slalom_bench.core.writing import write_whole
 from slalom_bench.errors import StoreError
 
 SCHEMA = 3
@@ -21,18 +20,10 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """The whole file or nothing: written beside its place, then renamed over it. No link is followed."""
-    temporary = path.with_name(f".{path.name[:80]}.{uuid.uuid4().hex[:12]}.tmp")
+    """The whole file or nothing; one that cannot be written is an error with the remedy."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_whole(path, text)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise write_error(path, error) from error
 
 
@@ -45,7 +36,7 @@ def sweep(path: Path) -> None:
 def read_json(path: Path) -> Any:
     """The data of a JSON file; one that cannot be read is an error with the remedy."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read {path}: {error}; restore it, or start anew with another --out") from error
 

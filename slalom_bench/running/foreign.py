@@ -16,6 +16,7 @@ import numpy as np
 
 from slalom_bench.core.types import Floats
 from slalom_bench.errors import InvalidInput
+from slalom_bench.running.files import write_text
 
 _MARKS = ("##", "\u2581", "\u0120", "\u010a", "</w>", "@@")
 """How tokenizers write that a piece goes on, or begins, a word."""
@@ -145,7 +146,7 @@ def write_scores(
         raise InvalidInput(f"{len(texts)} explanations for the {len(rows)} samples of {samples}")
     lines = [_line(row, pieces, target, unsigned) for row, pieces in zip(rows, texts, strict=True)]
     path = Path(out)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    write_text(path, "".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 

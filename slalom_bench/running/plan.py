@@ -202,12 +202,15 @@ def _seeds(suite: Suite, subject: Planned, text: str, skips: list[Skip]) -> tupl
     return suite.seeds
 
 
+def _default_metrics() -> tuple[str, ...]:
+    usual = [entry for entry in registry.metrics.entries() if entry.default]
+    return tuple(entry.name for entry in sorted(usual, key=lambda entry: (entry.order, entry.name)))
+
+
 def usable_metrics(suite: Suite, subject: Planned, skips: list[Skip]) -> tuple[str, ...]:
     """The metrics asked for, or every default one, that the task gives enough for; asked for in vain is a skip."""
-    usual = [entry for entry in registry.metrics.entries() if entry.default]
-    everything = sorted(usual, key=lambda entry: (entry.order, entry.name))
     usable = []
-    for text in suite.metrics or tuple(entry.name for entry in everything):
+    for text in suite.metrics or _default_metrics():
         needs = registry.metrics.get(Ref.parse(text).name).needs
         missing = sorted(need for need in needs & GIVEN.keys() if need not in subject.gives)
         if not missing:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from slalom_bench import registry
+from slalom_bench.core.safe_text import visible
 from slalom_bench.core.surrogate import Surrogate
 from slalom_bench.core.types import Asked, Explanation
 from slalom_bench.errors import InvalidInput, RunStopped, SlalomBenchError, StoreError
@@ -56,15 +57,15 @@ def unpack_asked(text: str | None) -> Asked | None:
     return None if text is None else np.frombuffer(base64.b64decode(text), "<u8").astype(np.uint64)
 
 
-def error_row(error: Exception) -> dict[str, Any]:
+def error_row(error: BaseException) -> dict[str, Any]:
     """An error as a row keeps it, an unexpected one with its traceback; what must stop a run is raised again."""
     if isinstance(error, StoreError | RunStopped):
         raise error
-    found: dict[str, Any] = {"type": type(error).__name__, "message": str(error)}
+    found: dict[str, Any] = {"type": type(error).__name__, "message": visible(str(error))}
     if of_the_moment(error):
         found["passing"] = True
     if not isinstance(error, SlalomBenchError):
-        found["traceback"] = "".join(traceback.format_exception(error))[-TRACEBACK:]
+        found["traceback"] = visible("".join(traceback.format_exception(error)))[-TRACEBACK:]
     return found
 
 

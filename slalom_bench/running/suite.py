@@ -10,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from slalom_bench import registry
 from slalom_bench.core.hashing import short_hash
+from slalom_bench.core.parameters import MOST
 from slalom_bench.core.safe_text import file_name
+from slalom_bench.data.tables import read_text
 from slalom_bench.errors import InvalidInput, SlalomBenchError
 
 SCALES = "scales"
@@ -45,15 +47,15 @@ class Suite(BaseModel):
     @field_validator("budgets")
     @classmethod
     def _positive(cls, values: tuple[int, ...]) -> tuple[int, ...]:
-        if not values or min(values) < 1:
-            raise ValueError("budgets must be at least one positive number")
+        if not values or min(values) < 1 or max(values) > MOST:
+            raise ValueError(f"budgets must be at least one number, each from 1 to {MOST:,}")
         return values
 
     @field_validator("seeds")
     @classmethod
     def _seeds(cls, values: tuple[int, ...]) -> tuple[int, ...]:
-        if not values or min(values) < 0:
-            raise ValueError("seeds must be at least one number, none negative")
+        if not values or min(values) < 0 or max(values) >= 2**63:
+            raise ValueError("seeds must be at least one number, none negative, none of more than 63 bits")
         return values
 
     @property
@@ -91,7 +93,7 @@ def load_suite(name: str, scale: str | None = None, **overrides: Any) -> Suite:
     if path.suffix == ".toml":
         if not path.is_file():
             raise InvalidInput(f"suite file {name} does not exist; built-in: {', '.join(registry.suites.names())}")
-        text, title = path.read_text(encoding="utf-8"), path.stem
+        text, title = read_text(path), path.stem
     else:
         entry = registry.suites.get(name)
         text, title = entry.factory(), name
@@ -102,9 +104,13 @@ def parse_suite(text: str, title: str, origin: str, scale: str | None, overrides
     """The suite of a TOML text; an error names the line of the bad value."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        raise InvalidInput(f"{origin}: nested too deeply") from None
+    except ValueError as error:
         raise InvalidInput(f"{origin}: {error}") from error
     scales = data.pop(SCALES, {})
+    if not isinstance(scales, dict) or not all(isinstance(table, dict) for table in scales.values()):
+        raise InvalidInput(f"{origin}: scales must be tables, [scales.NAME], not {scales!r}")
     if scale is not None and scale != "default":
         if scale not in scales:
             raise InvalidInput(f"{origin} has no scale {scale!r}; it has: {', '.join(['default', *scales])}")

@@ -90,7 +90,8 @@ class CellWork:
             view = self.subject.classifier.targeting(stored.target)
             with view.work() as cost:
                 out = self.metrics[label].score(view, self._encode(example), stored, self.context).to_dict()
-        except Exception as error:
+                _check_json(out)
+        except (Exception, SystemExit) as error:
             out = {**Score().to_dict(), "error": error_row(error)}
         return {"id": example.id, **out}, {"id": f"{label}:{example.id}", **cost.to_dict()}
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.core.types import Floats
+from slalom_bench.core.writing import replacing
 from slalom_bench.results.agreement import TableAgreement
 from slalom_bench.running.files import write_text
 from slalom_bench.showing.labels import shorten
@@ -59,8 +60,8 @@ def _draw(found: TableAgreement, path: Path) -> None:
     _numbers(axes, values)
     axes.set_title(found.title, fontsize=10, parse_math=False)
     figure.colorbar(image, label="mean Spearman correlation (diagonal: across seeds)", shrink=0.8)
-    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.name}):
-        figure.savefig(path, metadata={"Date": None})
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.name}), replacing(path) as place:
+        figure.savefig(place, format="svg", metadata={"Date": None})
     plt.close(figure)
 
 

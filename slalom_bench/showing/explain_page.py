@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slalom_bench.core.safe_text import visible
+from slalom_bench.core.writing import write_whole
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.diagnostics import average
 from slalom_bench.showing.labels import Box, place, shorten, text_width
@@ -60,7 +61,7 @@ def page(explained: ExplainedText) -> str:
 def write_page(path: Path, content: str) -> None:
     """Write a page, or say why it cannot be written."""
     try:
-        path.write_text(content, encoding="utf-8")
+        write_whole(path, content)
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror or error}") from error
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.parameters import MOST
 from slalom_bench.core.references import Ref
 from slalom_bench.core.types import DataSource, Example, Floats, Sample, TaskData
 from slalom_bench.data.splits import text_hash
@@ -111,8 +112,8 @@ def explain(
     >>> [len(result.explanation) for result in explained.results]
     [2]
     """
-    if budget < 1 or seeds < 1:
-        raise InvalidInput(f"budget {budget}, seeds {seeds}: both must be at least 1")
+    if not 1 <= budget <= MOST or not 1 <= seeds <= MOST:
+        raise InvalidInput(f"budget {budget}, seeds {seeds}: both must be from 1 to {MOST:,}")
     classifier, note = _classifier(model, task, removal, options)
     text = re.sub("[\ud800-\udfff]", "\ufffd", text)
     if not text.strip():
@@ -166,7 +167,7 @@ def _run(
     if isinstance(failed, SlalomBenchError):
         return Result(name, reason=str(failed))
     if failed is not None:
-        raise failed
+        return Result(name, reason=f"{type(failed).__name__}: {failed}")
     said = [outcome.unwrap() for outcome in outcomes]
     result = Result(name, said[0], outcomes[0].cost)
     if len(said) == 1:

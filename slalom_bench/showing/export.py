@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench.core.writing import replacing
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import Board, BoardCell, boards
 from slalom_bench.results.collect import COSTS, require_results
@@ -147,8 +148,8 @@ def export(run: Run, kind: str, out: Path | None = None) -> Path:
         elif kind == "csv":
             write_text(path, _everything(run).to_csv(index=False, lineterminator="\n"))
         else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _everything(run).to_parquet(path, index=False)
+            with replacing(path) as place:
+                _everything(run).to_parquet(place, index=False)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from error
     return path

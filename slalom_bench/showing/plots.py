@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom_bench.core.writing import replacing
 from slalom_bench.errors import InvalidInput
 from slalom_bench.showing.labels import Box, place, shorten
 from slalom_bench.showing.shades import contribution, strongest
@@ -52,7 +53,8 @@ def save_plot(explained: ExplainedText, path: Path) -> None:
         drawn = figure(explained)
         metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
         try:
-            drawn.savefig(path, dpi=160, metadata=metadata)
+            with replacing(path) as draft:
+                drawn.savefig(draft, format=path.suffix.lower()[1:], dpi=160, metadata=metadata)
         except OSError as error:
             raise InvalidInput(f"--plot {path}: {error.strerror or error}") from error
 

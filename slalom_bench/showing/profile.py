@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from slalom_bench.core.writing import replacing
 from slalom_bench.results.profile import ProfileRow
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.profiling import pareto_front
@@ -75,8 +76,8 @@ def _draw(rows: Sequence[ProfileRow], label: MetricLabel, title: str, path: Path
     axes[0].set_ylabel(f"{label} ({direction} is better)")
     axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     figure.suptitle(f"{title}\nmean with its 95 % interval, median seconds with quartiles")
-    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.name}):
-        figure.savefig(path, metadata={"Date": None})
+    with plt.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.name}), replacing(path) as place:
+        figure.savefig(place, format="svg", metadata={"Date": None})
     plt.close(figure)
 
 

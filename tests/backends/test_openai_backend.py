@@ -415,4 +415,4 @@ def test_retry_after_in_seconds_or_as_a_date() -> None:
 def test_infinite_log_probabilities_count_as_not_listed() -> None:
     items = '[{"token":"a","logprob":-0.5},{"token":"b","logprob":-Infinity},{"token":"c","logprob":NaN}]'
     body = f'{{"choices":[{{"logprobs":{{"content":[{{"top_logprobs":{items}}}]}}}}]}}'
-    assert parse_reply(body.encode()) == [("a", -0.5)]
+    assert parse_reply(body) == [("a", -0.5)]

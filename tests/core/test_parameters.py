@@ -23,17 +23,20 @@ WRONG = [
     ("explainers", "lime:kernel_width=NaN", "kernel_width must be float > 0, not nan"),
     ("explainers", "lime:kernel_width=Infinity", "kernel_width must be float > 0, not inf"),
     ("explainers", "lime:kernel_width=true", "kernel_width must be float > 0, not True"),
-    ("explainers", "linear-deletion:largest=2.5", "largest must be int >= 1, not 2.5"),
-    ("explainers", "linear-deletion:largest=-5", "largest must be int >= 1, not -5"),
+    ("explainers", "linear-deletion:largest=2.5", "largest must be int >= 1 and <= 100000, not 2.5"),
+    ("explainers", "linear-deletion:largest=-5", "largest must be int >= 1 and <= 100000, not -5"),
     ("explainers", "slalom-fidel:largest=2.5", "has no parameter 'largest'"),
-    ("explainers", "integrated-gradients:steps=1.5", "steps must be int >= 1, not 1.5"),
-    ("explainers", "integrated-gradients:steps=true", "steps must be int >= 1, not True"),
+    ("explainers", "integrated-gradients:steps=1.5", "steps must be int >= 1 and <= 100000, not 1.5"),
+    ("explainers", "integrated-gradients:steps=true", "steps must be int >= 1 and <= 100000, not True"),
     ("explainers", "lime:tie=null", "tie must be str, not None"),
+    ("explainers", "slalom-eff:length=1000000000", "length must be int >= 1 and <= 1000, not 1000000000"),
+    ("metrics", "surrogate-fit:count=1000000000", "count must be int >= 1 and <= 100000, not 1000000000"),
+    ("tasks", "synthetic-linear:train_size=1000000000", "train_size must be int >= 0 and <= 1000000, not 1000000000"),
     ("metrics", "deletion:fractions=0.5", "fractions must be Sequence[float > 0 and <= 1], not 0.5"),
     ("metrics", "nb-spearman:alpha=-1", "alpha must be float >= 0 | None, not -1"),
-    ("metrics", "strict-fidelity:largest=-5", "largest must be int >= 1, not -5"),
-    ("models", "mini-bert:seed=-1", "seed must be int >= 0, not -1"),
-    ("tasks", "synthetic-linear:seed=-1", "seed must be int >= 0, not -1"),
+    ("metrics", "strict-fidelity:largest=-5", "largest must be int >= 1 and <= 100000, not -5"),
+    ("models", "mini-bert:seed=-1", "seed must be int >= 0 and <= 9223372036854775807, not -1"),
+    ("tasks", "synthetic-linear:seed=-1", "seed must be int >= 0 and <= 9223372036854775807, not -1"),
     ("tasks", "synthetic-linear:sed=1", "has no parameter 'sed'"),
 ]
 RUN = {"tasks": "synthetic-linear", "models": "fc", "explainers": "random", "metrics": "deletion"}
@@ -50,6 +53,21 @@ def test_a_wrong_value_is_one_line_and_exit_code_2_and_no_run(kind, text, said, 
     assert said in error
     assert "\n" not in error
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "--suite", "smoke"), ("profile", "--suite", "smoke"), ("explain", "good film")]
+)
+def test_a_budget_that_no_memory_holds_is_one_line_and_exit_code_2(words, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["slalom-bench", *words, "--budget", "1000000000"])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    error = capsys.readouterr().err.strip()
+    assert stopped.value.code == 2
+    assert "from 1 to 100,000" in error
+    assert "\n" not in error
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("command", ["run", "explain"])
@@ -98,7 +116,7 @@ def test_what_only_a_type_checker_imports_checks_nothing():
 
 
 def test_types_read_well():
-    assert spell_type(Count | None) == "int >= 1 | None"
+    assert spell_type(Count | None) == "int >= 1 and <= 100000 | None"
     assert spell_type(Literal["a", "b"]) == "Literal[a, b]"
     assert spell_type("Thing") == "Thing"
 

@@ -11,6 +11,7 @@ import typer
 from slalom_bench import registry
 from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.commands.run import finish
+from slalom_bench.contract.checking import check
 from slalom_bench.core.options import Availability, ModelOptions, Outline
 from slalom_bench.core.types import Explanation, Score
 from slalom_bench.errors import StoreError
@@ -168,3 +169,22 @@ def test_the_summary_says_which_failures_the_next_run_tries_again(tmp_path, scra
     said = capsys.readouterr().err
     assert "1 samples failed by a fault of the moment" in said
     assert "1 samples failed; their rows" in said
+
+
+@pytest.mark.parametrize("where", ["explain", "score"])
+def test_a_plug_in_that_quits_is_an_error_row_and_no_end_of_the_run(tmp_path, scratch, where):
+    register_words()
+    register_stumbling({"explain": [], "score": []} | {where: [SystemExit(0)]})
+    result = go(tmp_path, texts(tmp_path), explainers=("stumbling",), metrics=("stumbles",))
+    assert (result.explained, result.failed, result.passing) == (2, 1, 0)
+
+
+def test_a_plug_in_that_quits_does_not_keep_the_contract(scratch):
+    class Quitting:
+        """Calls sys.exit(0)."""
+
+        def explain(self, classifier, sample, budget, rng):
+            raise SystemExit(0)
+
+    (finding,) = check(Quitting(), rules=["shape"]).findings
+    assert (finding.verdict, "sys.exit(0)" in finding.fact) == ("fail", True)
