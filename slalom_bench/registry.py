@@ -4,7 +4,7 @@ In-repository files register with a decorator and are found by walking their fol
 the entry-point groups `slalom_bench.<kind>s`. Nothing is imported until a kind is asked for, another package only when
 its name is, and registered modules keep heavy imports inside functions, so listing loads neither torch nor
 transformers. A class that does not fit its Protocol (see `slalom_bench.interfaces`) is refused when it registers, with
-the missing part named. A plug-in that cannot be imported is said once and left out; who asks for it by name is told why.
+the missing part named. A plug-in that cannot be imported is said once and left out; who asks for it is told why.
 """
 
 from __future__ import annotations

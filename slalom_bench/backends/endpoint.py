@@ -125,10 +125,8 @@ def masked(body: bytes, key: str | None) -> str:
     text = body.decode("utf-8", "replace")
     if not key:
         return text
-    try:
+    with contextlib.suppress(ValueError, RecursionError):
         text = json.dumps(parse_json(text), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        pass
     for spelling in (key, json.dumps(key)[1:-1]):
         text = text.replace(spelling, "***")
     return text
