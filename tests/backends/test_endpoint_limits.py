@@ -68,7 +68,10 @@ def test_a_drip_of_bytes_ends_with_the_time_limit(pieces, tmp_path, monkeypatch)
     with serving(*pieces, pause=0.05) as url, pytest.raises(module._Passing, match=r"within 0\.4 seconds"):
         post(url, tmp_path, monkeypatch, timeout=0.4)
     assert time.monotonic() - start < 5
-    assert not any(isinstance(thread, threading.Timer) and thread.is_alive() for thread in threading.enumerate())
+    for thread in threading.enumerate():
+        if isinstance(thread, threading.Timer):
+            thread.join(10)
+            assert not thread.is_alive()
 
 
 def test_a_huge_and_a_deep_reply_are_refused(tmp_path, monkeypatch):
