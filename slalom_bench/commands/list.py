@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import json
+from dataclasses import asdict
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from slalom_bench.entries import Entry
-
-OWN = ("kind", "name", "factory", "summary", "argument")
-"""What a card says in its first lines, or not at all."""
 
 
 def list_command(
@@ -40,6 +38,7 @@ def list_command(
     """
     from slalom_bench import registry
     from slalom_bench.errors import UnknownName
+    from slalom_bench.showing.cards import card
 
     kinds = [name for name in registry.KINDS if name != "surrogate"]
     chosen = kinds if what is None else [kind for kind in kinds if what in (kind, f"{kind}s")]
@@ -51,43 +50,40 @@ def list_command(
         f"{entry.kind}s": [entry] for entry in named
     }
     available = what is not None and "models" in shown
+    if named and not chosen and not as_json:
+        width = min(get_terminal_size().columns, 100)
+        for entry in named:
+            typer.echo(card(entry, **_found(entry, data_dir, available)).plain(width) + "\n")
+        return
     rows = {title: [_described(entry, data_dir, available) for entry in found] for title, found in shown.items()}
     if as_json:
         typer.echo(json.dumps(rows, indent=1, default=str))
-    elif chosen:
-        for title, found in rows.items():
-            _show_lines(title, found)
-    else:
-        for entry, row in zip(named, (row for found in rows.values() for row in found), strict=True):
-            _show_card(entry, row)
+        return
+    for title, found in rows.items():
+        _show_lines(title, found)
+
+
+def _found(entry: Entry[Any], data_dir: Path | None, available: bool) -> dict[str, str]:
+    """Of a model, where that is asked for, whether it is here."""
+    if not available or entry.kind != "model":
+        return {}
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.models.loading import model_availability
+
+    return {"available": str(model_availability(entry.name, None, ModelOptions(data_dir=data_dir)))}
 
 
 def _described(entry: Entry[Any], data_dir: Path | None, available: bool) -> dict[str, Any]:
-    """What an entry declares, its parameters, and of a model whether it is here."""
-    row = entry.describe() | {"parameters": _parameters(entry)}
-    if available and entry.kind == "model":
-        from slalom_bench.core.options import ModelOptions
-        from slalom_bench.models.loading import model_availability
+    """What an entry declares and its card says, and of a model whether it is here."""
+    from slalom_bench.showing.cards import card
 
-        row["available"] = str(model_availability(entry.name, None, ModelOptions(data_dir=data_dir)))
-    return row
-
-
-def _parameters(entry: Entry[Any]) -> list[dict[str, Any]]:
-    """Name, type and default of what the constructor takes."""
-    from slalom_bench.core.parameters import parameter_types, spell_type
-
-    if entry.kind == "suite":
-        return []
-    types = parameter_types(entry.factory)
-    return [
-        {
-            "name": name,
-            "type": spell_type(types.get(name, parameter.annotation)),
-            "default": None if parameter.default is inspect.Parameter.empty else parameter.default,
-        }
-        for name, parameter in entry.parameters.items()
-    ]
+    made = card(entry)
+    told = {
+        "text": made.text,
+        "sections": dict(made.sections),
+        "parameters": [asdict(each) for each in made.parameters],
+    }
+    return entry.describe() | told | _found(entry, data_dir, available)
 
 
 def _show_lines(title: str, rows: list[dict[str, Any]]) -> None:
@@ -105,23 +101,3 @@ def _show_lines(title: str, rows: list[dict[str, Any]]) -> None:
             line.truncate(console.width, overflow="ellipsis")
         console.print(line, soft_wrap=True)
     console.print()
-
-
-def _show_card(entry: Entry[Any], row: dict[str, Any]) -> None:
-    """Everything of one thing: what it is, what it declares, what it takes."""
-    typer.echo(f"{entry.kind} {entry.name}\n")
-    typer.echo((inspect.getdoc(entry.factory) or entry.summary) if entry.kind != "suite" else entry.summary)
-    typer.echo("")
-    for key, value in row.items():
-        if key not in (*OWN, "parameters") and value not in ("", None, (), [], {}):
-            typer.echo(f"{key.replace('_', ' ')}: {_spell(value)}")
-    if row["parameters"]:
-        typer.echo("parameters:")
-        for each in row["parameters"]:
-            typer.echo(f"  {each['name']}: {each['type']} = {each['default']!r}")
-
-
-def _spell(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple, set, frozenset)) else str(value)

@@ -73,7 +73,11 @@ def test_list_is_a_line_each_and_a_name_gives_its_card():
     assert "explainer slalom-fidel" in card
     assert "tie: str = 'token'" in card
     found = json.loads(call("list", "slalom-fidel", "--json").stdout)["explainers"][0]
-    assert {"name": "tie", "type": "str", "default": "token"} in found["parameters"]
+    tie = next(each for each in found["parameters"] if each["name"] == "tie")
+    assert (tie["type"], tie["default"]) == ("str", "token")
+    assert tie["text"].startswith("`token` (as published")
+    assert found["sections"]["Reference"].startswith("Leemann et al. 2025")
+    assert max(map(len, card.splitlines())) <= 80
     wrong = call("list", "slalom-fidl")
     assert (wrong.returncode, "did you mean slalom-fidel" in wrong.stderr) == (2, True)
 

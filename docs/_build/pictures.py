@@ -1,0 +1,40 @@
+"""The README's picture of a leaderboard: `python docs/_build/pictures.py` (needs Chromium and the extra `test`).
+
+That of SLALOM is what a command writes:
+
+    slalom-bench explain "A dull start, but what a finish!" --explainer slalom-anchor --plot docs/pictures/slalom.svg
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+ROWS = 6
+"""Of the first board."""
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
+
+
+def main() -> None:
+    """Photograph the head of the first board, its first rows and columns."""
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
+        page = browser.new_page(viewport={"width": 1000, "height": 900}, device_scale_factor=1.25, color_scheme="light")
+        page.goto((ROOT / "leaderboards" / "index.html").as_uri())
+        page.add_style_tag(content=".filters { display: none !important; }")
+        board = page.locator(".board").first
+        rows = board.locator("table.quality tbody tr")
+        last = rows.nth(min(ROWS, rows.count()) - 1).bounding_box()
+        box = board.bounding_box()
+        assert box is not None
+        assert last is not None
+        clip = {**box, "height": last["y"] + last["height"] - box["y"]}
+        page.screenshot(path=ROOT / "docs" / "pictures" / "leaderboard.png", clip=clip, full_page=True)
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
