@@ -43,9 +43,18 @@ class _Layer:
 class AttentionAvg(_Layer):
     """Attention from the classification token, mean over the heads of a layer (the last by default). One query.
 
-    alpha_i = mean over heads h of A_h[read, i], with A_h the layer's softmax weights and `read` the position that the
-    classifier reads ([CLS], or the last token). Needs attentions. Unsigned, so without a surrogate: fidelity is
-    undefined.
+    Needs attentions. Unsigned, so without a surrogate: fidelity is undefined.
+
+    Formula:
+        score_i = mean over heads h of A_h[read, i]
+        A_h: the layer's softmax weights; read: the position that the classifier reads ([CLS], or the last token)
+
+    Choose it:
+        Where one forward pass is all there is and only "where does the last layer look" is asked. It knows no class and
+        has no sign.
+
+    Example:
+        Two heads give three tokens (0.2, 0.7, 0.1) and (0.6, 0.1, 0.3): scores (0.4, 0.4, 0.2).
 
     Args:
         layer: counted from 0, or from the end with -1.
@@ -72,8 +81,16 @@ class AttentionAvg(_Layer):
 class AttentionMax(_Layer):
     """Attention from the classification token, largest over the heads of a layer (the last by default). One query.
 
-    alpha_i = max over heads h of A_h[read, i]. Needs attentions. Unsigned, so without a surrogate: fidelity is
-    undefined.
+    Needs attentions. Unsigned, so without a surrogate: fidelity is undefined.
+
+    Formula:
+        score_i = max over heads h of A_h[read, i]
+
+    Choose it:
+        As `attention-avg`, where one head that sees a token should be enough to show it.
+
+    Example:
+        Two heads give three tokens (0.2, 0.7, 0.1) and (0.6, 0.1, 0.3): scores (0.6, 0.7, 0.3).
 
     Args:
         layer: counted from 0, or from the end with -1.
@@ -91,8 +108,19 @@ class AttentionMax(_Layer):
 class AttentionRollout:
     """Attention rollout (Abnar and Zuidema 2020): the product over layers of (mean head + identity) / 2. One query.
 
-    R = prod over layers l of (A_l + I) / 2, A_l the mean over heads, the last layer leftmost; the scores are the read
-    position's row of R. Needs attentions. Unsigned, so without a surrogate: fidelity is undefined.
+    Needs attentions. Unsigned, so without a surrogate: fidelity is undefined.
+
+    Formula:
+        R = product over layers l of (A_l + I) / 2, the last layer leftmost; A_l: mean over heads
+        score_i = R[read, i]
+
+    Choose it:
+        Over `attention-avg` in models of several layers, whose last layer attends to states that are mixtures already.
+        It knows no class either.
+
+    Example:
+        Two layers, two tokens, the first is read, A = [[0.5, 0.5], [0, 1]] in both: (A + I) / 2 = [[0.75, 0.25], [0,
+        1]], whose square has the first row (0.5625, 0.4375).
 
     Reference:
         Abnar and Zuidema 2020, Quantifying Attention Flow in Transformers, ACL, section 3.

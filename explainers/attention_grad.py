@@ -29,12 +29,22 @@ def relevance(weighted: Floats) -> Floats:
 class AttentionGrad:
     """Gradient-weighted attention rollout (Chefer et al. 2021): what speaks for the class, minus what speaks against.
 
-    From R = I, layer by layer, R <- R + mean over heads of (dF/dA * A)^+ R, A the attention weights and F the
-    log-odds; the read position's row of R is `evidence_for`, the published map. The same rule on -F, the log-odds
-    against the class, is `evidence_against`, from the same gradients; `attribution` is their difference, so that a
-    token can count on either side, and the identity of a read position inside the text cancels. One query with its
-    backward pass. Needs attentions and gradients. Its scale is not that of log-odds, so it has no surrogate: fidelity
-    is undefined. To be chosen over plain attention, which knows no class.
+    With A the attention weights and F the log-odds, the read position's row of R is `evidence_for`, the published map.
+    The same rule on -F, the log-odds against the class, is `evidence_against`, from the same gradients; `attribution`
+    is their difference, so that a token can count on either side, and the identity of a read position inside the text
+    cancels. One query with its backward pass. Needs attentions and gradients. Its scale is not that of log-odds, so it
+    has no surrogate: fidelity is undefined.
+
+    Formula:
+        R <- R + mean over heads of (dF/dA * A)^+ R, from R = I, layer by layer
+        evidence_for = R[read], of F; evidence_against the same of -F; attribution = evidence_for - evidence_against
+
+    Choose it:
+        Over plain attention, which knows no class, at the price of one backward pass.
+
+    Example:
+        One layer, one head; the read row of A is (0.5, 0.5), that of dF/dA (2, -1). Evidence for: (1, 0) + (1, 0) = (2,
+        0); against: (1, 0) + (0, 0.5) = (1, 0.5). Attribution: (1, -0.5).
 
     Reference:
         Chefer, Gur and Wolf 2021, Generic Attention-model Explainability for Interpreting Bi-Modal and

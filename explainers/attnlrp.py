@@ -58,11 +58,21 @@ class _Relevance:
 class AttnLRP(_Relevance):
     """AttnLRP (Achtibat et al. 2024) of the log-odds: relevance of word embeddings. Patented, free for research use.
 
-    score_i = x_i . g_i, with g the gradient of the log-odds under the rules of `backends.lrp` (half of the gradient to
-    each factor of a product, f(x)/x for an activation, norms linear). One query. Needs gradients and an architecture
-    with rules (lrp): BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA, ALBERT, ModernBERT, GPT-2, BLOOM, Llama, Mistral
-    and Qwen2; others are skipped before a run. Relevance left with position and type embeddings, special tokens and
-    biases is in the diagnostics. The cheapest signed method whose scores nearly add up to the log-odds.
+    One query. Needs gradients and an architecture with rules (lrp): BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA,
+    ALBERT, ModernBERT, GPT-2, BLOOM, Llama, Mistral and Qwen2; others are skipped before a run. Relevance left with
+    position and type embeddings, special tokens and biases is in the diagnostics.
+
+    Formula:
+        score_i = x_i . g_i, g: the gradient of F under the rules of `backends.lrp`
+          product a b: half of the gradient to each factor; activation f: f(x) / x; norms: linear
+
+    Choose it:
+        Where the architecture has rules and one backward pass is the price: the cheapest signed method whose scores
+        nearly add up to the log-odds.
+
+    Example:
+        F = a b with a = 2, b = 3: each factor gets half, 3 and 3, which sum to F = 6; gradient times input would give 6
+        and 6.
 
     Args:
         protocol: `bench`, or `paper`: of the largest logit alone, negated where that is not the explained class's
@@ -82,7 +92,17 @@ class AttnLRP(_Relevance):
 class CpLRP(_Relevance):
     """AttnLRP's CP variant, no relevance through the softmax: conserved but for biases. Patented, free for research.
 
-    As `attnlrp`, with attention weights taken as constants. To be chosen where scores must add up exactly.
+    As `attnlrp`, with attention weights taken as constants.
+
+    Formula:
+        score_i = x_i . g_i, g as in `attnlrp` with attention weights taken as constants
+
+    Choose it:
+        Where scores must add up (exactly, but for biases); `attnlrp` otherwise.
+
+    Example:
+        Attention weights 0.25 and 0.75 on values 4 and -2: relevance 1 and -1.5, which sum to F = -0.5. The softmax
+        gets none.
 
     Reference:
         Ali et al. 2022, XAI for Transformers: Better Explanations through Conservative Propagation, ICML.

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 class Random:
     """Standard normal scores: what a ranking is worth by chance. No query and no surrogate.
 
-    score_i ~ N(0, 1). Needs nothing; fidelity is undefined.
+    Needs nothing; fidelity is undefined.
+
+    Formula:
+        score_i ~ N(0, 1)
+
+    Choose it:
+        As the floor of every ranking metric, never as an explanation.
+
+    Example:
+        Of four tokens each comes first with chance 1/4, whatever the text says; `srg` is 0 in expectation.
+
+    Reference:
+        None: chance. What sanity checks compare with (Adebayo et al. 2018).
     """
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
@@ -30,7 +42,20 @@ class Random:
 class Zero:
     """No token matters: predicts that nothing changes, the fidelity that any surrogate has to beat. One query.
 
-    score_i = 0 and F(S) = F(full). Needs queries. Constant scores rank nothing: metrics of rankings are undefined.
+    Needs queries. Constant scores rank nothing: metrics of rankings are undefined.
+
+    Formula:
+        score_i = 0, F(S) = F(full)
+
+    Choose it:
+        As the floor of every fidelity metric, never as an explanation.
+
+    Example:
+        Removing tokens moves F by -2 and by 2; predicted is 0 both times. Error (4 + 4) / 2 = 4, over the mean square
+        of the change 4: 1.
+
+    Reference:
+        None: the prediction of no change, by which the `fidelity-*` metrics are normalised.
     """
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:

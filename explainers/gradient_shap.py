@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 class GradientShap:
     """GradientSHAP (Lundberg and Lee 2017): gradient times noisy input at random points of the way from zero to it.
 
-    score_i = mean over k of (x_i + e_ki) . dF/dx_i at a_k (x + e_k), a_k uniform on (0, 1), e_k normal on the text;
-    special tokens stay as they are. The baseline is the zero embedding, so without noise this is integrated gradients
+    Special tokens stay as they are. The baseline is the zero embedding, so without noise this is integrated gradients
     by Monte Carlo. Needs gradients and a budget of at least 3: the text, the baseline and one point. Diagnostics:
     `samples`, `change` F(x) - F(baseline) and `completeness_gap`, sum of the scores - change, which shrinks with more
-    samples only as far as the noise allows. To be chosen over integrated gradients where the path itself is noisy.
+    samples only as far as the noise allows.
+
+    Formula:
+        score_i = mean over k of (x_i + e_ki) . dF/dx_i at a_k (x + e_k)
+        a_k uniform on (0, 1), e_k normal on the text
+
+    Choose it:
+        Over `integrated-gradients` where the path itself is noisy, or where a fixed number of points must do.
+
+    Example:
+        A token with embedding (3, 1), F = x_1^2 - 2 x_2, no noise, one point a = 0.5: the gradient at (1.5, 0.5) is (3,
+        -2), the score 3 x 3 - 2 = 7 = F(x) - F(0).
 
     Args:
         samples: points; fewer where the budget allows no more.

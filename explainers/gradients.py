@@ -107,9 +107,19 @@ class _Gradient:
 class GradAvg(_Gradient):
     """Mean component of dF/d(word embedding): signed. One query.
 
-    score_i = mean over components d of dF/dx_id. Needs gradients. Layer normalisation does not see a constant added to
-    every component, so behind one (BERT, DistilBERT, GPT-2) the mean is exactly 0 and what is computed is rounding
-    error: the diagnostics then say `cancelled`.
+    Needs gradients. Layer normalisation does not see a constant added to every component, so behind one (BERT,
+    DistilBERT, GPT-2) the mean is exactly 0 and what is computed is rounding error: the diagnostics then say
+    `cancelled`.
+
+    Formula:
+        score_i = mean over components d of dF/dx_id
+
+    Choose it:
+        To reproduce G-avg of the paper. Not for models with layer normalisation, where it is rounding error:
+        `grad-x-input` then.
+
+    Example:
+        A token with embedding (3, 1) and F = x_1^2 - 2 x_2: the gradient is (6, -2), its mean 2.
 
     Reference:
         Simonyan, Vedaldi and Zisserman 2014, Deep Inside Convolutional Networks; averaged over the embedding as in
@@ -130,7 +140,16 @@ class GradAvg(_Gradient):
 class GradL1(_Gradient):
     """L1 norm of dF/d(word embedding): unsigned, so without a surrogate. One query.
 
-    score_i = sum over components d of |dF/dx_id|. Needs gradients. Fidelity is undefined.
+    Needs gradients. Fidelity is undefined.
+
+    Formula:
+        score_i = sum over components d of |dF/dx_id|
+
+    Choose it:
+        To see where the model is sensitive, in one backward pass, if the direction does not matter.
+
+    Example:
+        A token with embedding (3, 1) and F = x_1^2 - 2 x_2: the gradient is (6, -2), its norm 8.
 
     Reference:
         Simonyan, Vedaldi and Zisserman 2014; Lopardo, Precioso and Garreau 2024, section 4.1 (G-l1).
@@ -147,7 +166,16 @@ class GradL1(_Gradient):
 class GradL2(_Gradient):
     """L2 norm of dF/d(word embedding): unsigned, so without a surrogate. One query.
 
-    score_i = (sum over components d of (dF/dx_id)^2)^(1/2). Needs gradients. Fidelity is undefined in `bench`.
+    Needs gradients. Fidelity is undefined in `bench`.
+
+    Formula:
+        score_i = (sum over components d of (dF/dx_id)^2)^(1/2)
+
+    Choose it:
+        As `grad-l1`; it is what papers most often call gradient saliency.
+
+    Example:
+        A token with embedding (3, 1) and F = x_1^2 - 2 x_2: the gradient is (6, -2), its norm sqrt(40) = 6.32.
 
     Args:
         protocol: `bench`, or `paper` ("Grad"): of the largest logit, without special tokens, taken for a signed score.
@@ -177,8 +205,17 @@ class GradL2(_Gradient):
 class GradXInput(_Gradient):
     """Inner product of a word embedding with dF/d(word embedding): signed. One query.
 
-    score_i = sum over components d of x_id dF/dx_id. Needs gradients. The surrogate is F(S) = F(full) - sum of the
-    removed scores.
+    Needs gradients. The surrogate is F(S) = F(full) - sum of the removed scores.
+
+    Formula:
+        score_i = sum over components d of x_id dF/dx_id
+
+    Choose it:
+        For one backward pass and a sign. Where the budget allows more steps: `integrated-gradients`.
+
+    Example:
+        A token with embedding (3, 1) and F = x_1^2 - 2 x_2: the gradient is (6, -2), the score 3 x 6 - 2 = 16, although
+        F is only 7.
 
     Reference:
         Denil, Demiraj and de Freitas 2014, Extraction of Salient Sentences from Labelled Documents; Lopardo, Precioso
@@ -193,12 +230,23 @@ class GradXInput(_Gradient):
 class IntegratedGradients:
     """Integrated gradients (Sundararajan et al. 2017) from a named baseline, special tokens kept as they are.
 
-    score_i = (x_i - b_i) . integral over a in (0, 1) of dF/dx_i at b + a (x - b), by Gauss-Legendre quadrature. Needs
-    gradients and a budget of at least 3 (paper: 30). Two queries measure the completeness gap,
-    sum of attributions - (F(x) - F(baseline)). Steps are doubled until it is small or the budget is used: every round
-    asks anew, and one after which no doubling would fit takes all that is left. Diagnostics: `steps` of the last
-    round, whose scores are returned, `change` F(x) - F(baseline), `completeness_gap` in log-odds, `relative_gap`
-    |gap| / max(|change|, 0.1), and whether that `converged` to the tolerance.
+    Needs gradients and a budget of at least 3 (paper: 30). Two queries measure the completeness gap, sum of
+    attributions - (F(x) - F(baseline)). Steps are doubled until it is small or the budget is used: every round asks
+    anew, and one after which no doubling would fit takes all that is left. Diagnostics: `steps` of the last round,
+    whose scores are returned, `change` F(x) - F(baseline), `completeness_gap` in log-odds, `relative_gap` |gap| /
+    max(|change|, 0.1), and whether that `converged` to the tolerance.
+
+    Formula:
+        score_i = (x_i - b_i) . integral over a in (0, 1) of dF/dx_i at b + a (x - b)
+        by Gauss-Legendre quadrature; sum of scores = F(x) - F(b)
+
+    Choose it:
+        Where the model gives gradients and scores should add up to a change of the log-odds. Look at `relative_gap`:
+        while it is large, the scores are not the integral.
+
+    Example:
+        A token with embedding (3, 1), baseline 0, F = x_1^2 - 2 x_2: the gradient on the path is (6 a, -2), its mean
+        (3, -2), the score 3 x 3 - 2 = 7 = F(x) - F(0).
 
     Args:
         steps: of the first round; fewer where the budget allows no more.

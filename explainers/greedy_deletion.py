@@ -63,14 +63,25 @@ def ordered_scores(alone: Floats, order: Ints, drops: Floats) -> Floats:
 class GreedyDeletion:
     """A search for the deletions that lower the target most: a reference for the others, and never ranked with them.
 
-    Beam search for the order o that maximises the sum over k = 1..K of F(x) - F(x without o_1, ..., o_k), the
-    area of `deletion-normalised`; width 1 is greedy. The first step tries every token; later ones those that lower F
-    most by themselves, as many as the budget allows, and K is less than `steps` where it allows too few. The score of
-    o_k is the drop of F when it goes after those before it, raised above the scores of all that come later where it is
-    lower; that of a token outside of the order is its drop when it goes alone. So the scores rank as the search does.
+    The area is that of `deletion-normalised`; width 1 is greedy. The first step tries every token; later ones those
+    that lower F most by themselves, as many as the budget allows, and K is less than `steps` where it allows too few.
+    The score of o_k is the drop of F when it goes after those before it, raised above the scores of all that come later
+    where it is lower; that of a token outside of the order is its drop when it goes alone. So the scores rank as the
+    search does.
 
     Needs queries, a budget of at least n + 1; no randomness, no surrogate. It is no bound: where single deletions say
     little, a method may beat it. Where a sample's only token may not be removed its score is 0.
+
+    Formula:
+        max over orders o of the sum over k = 1..K of F(x) - F(x without o_1, ..., o_k), by beam search
+        score of o_k: the drop of F when it goes after those before it
+
+    Choose it:
+        To see how much a ranking could lower the target, beside the methods; never as one of them.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1: the first step takes good, which lowers F from 1 to -1
+        (score 2); then film (0), then dull (-1).
 
     Args:
         steps: the longest order that is searched.

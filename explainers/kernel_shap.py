@@ -146,9 +146,20 @@ def _published_log_odds(classifier: Classifier, sample: Sample, keep: Bools) -> 
 class KernelShap:
     """Kernel SHAP: Shapley values of F under the removal rule, exact where all coalitions fit the budget.
 
-    min over phi of sum_S w(S) (F(S) - phi_0 - sum over i in S of phi_i)^2 with phi_0 = F(empty),
-    phi_0 + sum phi = F(full) and w(S) = (d - 1) / (C(d, |S|) |S| (d - |S|)). No feature selection (shap's l1_reg=0).
-    Needs queries; the budget counts the full input and, where it is legal, the empty one, and at least one coalition.
+    No feature selection (shap's l1_reg=0). Needs queries; the budget counts the full input and, where it is legal, the
+    empty one, and at least one coalition.
+
+    Formula:
+        min over phi of sum_S w(S) (F(S) - phi_0 - sum over i in S of phi_i)^2
+        with phi_0 = F(empty), phi_0 + sum phi = F(full), w(S) = (d - 1) / (C(d, |S|) |S| (d - |S|))
+
+    Choose it:
+        For Shapley values of short texts, or with a large budget. Error bars: `permutation-shap`; long texts:
+        `partition-shap`.
+
+    Example:
+        Two tokens with F(empty) = 0, F(a) = 2, F(b) = -1, F(ab) = 0: phi_a = ((2 - 0) + (0 + 1)) / 2 = 1.5, phi_b =
+        ((-1 - 0) + (0 - 2)) / 2 = -1.5; they sum to F(ab) - F(empty).
 
     Args:
         tie: `position`, or `token` for one player for all positions of a token id.

@@ -101,8 +101,19 @@ def remaining_texts(text: str, owner: Ints, present: Bools) -> list[str]:
 class Lime:
     """LIME: a locally weighted ridge on the presence of positions (or, with tie="token", of distinct tokens).
 
-    min over w, w_0 of sum_S pi(S) (F(S) - w_0 - sum over i in S of w_i)^2 + |w|^2 with pi(S) = sqrt(exp(-D^2 /
-    kernel_width^2)), D = 100 x the cosine distance of S to the full input. Needs queries, a budget of at least 2.
+    Needs queries, a budget of at least 2.
+
+    Formula:
+        min over w, w_0 of sum_S pi(S) (F(S) - w_0 - sum over i in S of w_i)^2 + |w|^2
+        pi(S) = sqrt(exp(-D^2 / kernel_width^2)), D = 100 x the cosine distance of S to the full input
+
+    Choose it:
+        For a black box and large removals: its masks take away anything from one token to all. Its ridge shrinks scores
+        where queries are few.
+
+    Example:
+        A mask that keeps 9 of 16 tokens has the cosine distance 1 - sqrt(9 / 16) = 0.25, so D = 25 and weight
+        sqrt(exp(-1)) = 0.607; one that keeps 4 of 16 has D = 50 and weight sqrt(exp(-4)) = 0.135.
 
     Args:
         tie: `position`, or `token`: positions of one token id leave together; each has the token's coefficient as its

@@ -27,6 +27,17 @@ class LeaveOneOut:
     Needs queries, a budget of at least n + 1; no randomness. The surrogate is F(S) = F(full) - sum of the removed
     scores. Where a sample's only token may not be removed, its effect cannot be seen and its score is 0.
 
+    Formula:
+        score_i = F(full) - F(without i)
+
+    Choose it:
+        For the exact effect of every single token. It sees nothing where one token can stand in for another: then
+        `occlusion-window`, or a regression.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1: F(full) = 1; without good F = -1, without film 1, without
+        dull 2. Scores 2, 0, -1.
+
     Reference:
         Li, Monroe and Jurafsky 2016, Understanding Neural Networks through Representation Erasure.
     """
@@ -52,9 +63,19 @@ class LeaveOneOut:
 class LinearDeletion:
     """Least squares of F on deletion indicators, with the masks of slalom-fidel: the in-distribution additive baseline.
 
-    min over w, w_0 of the weighted mean of (F(S) - w_0 - sum over i in S of w_i)^2 over the masks S of
-    `slalom_bench.numerics.masks.small_deletions`. Needs queries, a budget of at least 2. Positions that the masks never
-    told apart share their effect (least norm).
+    Needs queries, a budget of at least 2. Positions that the masks never told apart share their effect (least norm).
+
+    Formula:
+        min over w, w_0 of the weighted mean of (F(S) - w_0 - sum over i in S of w_i)^2
+        over the masks S of `slalom_bench.numerics.masks.small_deletions`
+
+    Choose it:
+        As the additive baseline that any other surrogate has to beat, and for a black box where small edits are the
+        question.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1 is a line in the masks: least squares finds the weights 2,
+        0, -1 and w_0 = 0.
 
     Args:
         tie: `position`, or `token` for one coefficient for all positions of a token id.

@@ -33,11 +33,20 @@ def windows(n: int, width: int, count: int) -> Bools:
 class OcclusionWindow:
     """Leave-out of windows of neighbouring tokens, or of sentences, spread equally to their tokens.
 
-    score_i = mean over the groups g that hold i of (F(full) - F(without g)) / |g|. All n - width + 1 windows where the
-    budget allows, else evenly spaced ones that still cover every token. The surrogate is F(S) = F(full) - sum of the
-    removed scores. Needs queries, a budget of at least 1 + ceil(n / width), or 1 + the number of sentences; no
-    randomness. A group that is the whole text is left out where the empty text is not legal, and scores 0. Choose it
-    where single tokens are redundant (width=1 is leave-one-out) or where sentences are what one wants to read.
+    All n - width + 1 windows where the budget allows, else evenly spaced ones that still cover every token. The
+    surrogate is F(S) = F(full) - sum of the removed scores. Needs queries, a budget of at least 1 + ceil(n / width), or
+    1 + the number of sentences; no randomness. A group that is the whole text is left out where the empty text is not
+    legal, and scores 0.
+
+    Formula:
+        score_i = mean over the groups g that hold i of (F(full) - F(without g)) / |g|
+
+    Choose it:
+        Where single tokens are redundant (width=1 is `leave-one-out`) or where sentences are what one wants to read.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1, width 2: without (good film) F falls by 2, 1 each; without
+        (film dull) it rises by 1, -0.5 each. Scores 1, (1 - 0.5) / 2 = 0.25, -0.5.
 
     Args:
         width: tokens of a window, at most those of the text.

@@ -84,10 +84,20 @@ def _held_out_ridge(removed: Floats, changes: Floats, shares: Floats) -> float |
 class PairwiseDeletion:
     """Least squares of F on deletion indicators and selected pairs: the second-order rival of slalom-anchor.
 
-    F(full minus R) = F(full) + sum over i in R of e_i + sum over selected pairs ij in R of e_ij, on the masks of
-    slalom-fidel. Pairs are the neighbours and those whose joint removal goes with what single effects leave; their
-    ridge, or that there are none, is chosen on held-out rows. The scores are the Shapley values of the surrogate, which
-    predicts non-additively. Needs queries, a budget of at least 2. Choose it to see which pairs of tokens interact.
+    Fitted on the masks of `slalom-fidel`. Pairs are the neighbours and those whose joint removal goes with what single
+    effects leave; their ridge, or that there are none, is chosen on held-out rows. The scores are the Shapley values of
+    the surrogate, which predicts non-additively. Needs queries, a budget of at least 2.
+
+    Formula:
+        F(full minus R) = F(full) + sum over i in R of e_i + sum over selected pairs ij in R of e_ij
+        scores: the Shapley values of this
+
+    Choose it:
+        To see which pairs of tokens interact.
+
+    Example:
+        F(full) = 0, without a 1, without b 1, without both -3: e_a = e_b = 1, and -3 = 0 + 1 + 1 + e_ab, so e_ab = -5:
+        each makes up for the other. Shapley values: ((1 + 3) + (0 - 1)) / 2 = 1.5 each.
 
     Args:
         largest: the most positions deleted at once.

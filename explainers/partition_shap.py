@@ -206,8 +206,19 @@ class PartitionShap:
     evaluations, tree and batch size the values are the shap package's.
 
     Needs queries, a budget of at least 1 (the full text), 2 where the empty text is legal; no randomness. Exact from
-    about 2 n^2 / 3 queries on (balanced trees). Choose it for phrases, for long texts and for small budgets: it says
-    something of every token from the first queries on. Shapley values proper: kernel-shap, permutation-shap.
+    about 2 n^2 / 3 queries on (balanced trees).
+
+    Formula:
+        phi_g = ((F(T + g) - F(T)) + (F(T + g + h) - F(T + h))) / 2 for the halves g, h of a group, down a tree;
+        T: what is present around them. phi_i: the mean over its contexts of the last split
+
+    Choose it:
+        For phrases, for long texts and for small budgets: it says something of every token from the first queries on.
+        Shapley values proper: `kernel-shap`, `permutation-shap`.
+
+    Example:
+        Two tokens with F(empty) = 0, F(a) = 2, F(b) = -1, F(ab) = 0 are one split: phi_a = ((2 - 0) + (0 + 1)) / 2 =
+        1.5, phi_b = -1.5. With a budget that ends before the split each has half of F(ab) - F(empty) = 0.
 
     Args:
         batch_size: coalitions asked for at once. Small ones follow the best-first order more closely (shap's text

@@ -75,14 +75,24 @@ class Walks:
 class PermutationShap:
     """Permutation SHAP: Shapley values as means over random orders of the tokens, each order with its reverse.
 
-    phi_i = mean over orders of F(tokens up to i) - F(tokens before i), unbiased for the Shapley values of F under the
-    removal rule; an order and its reverse err in opposite directions. The empty text counts as even odds (0) where it
-    is not legal. The values sum to F(full) - F(empty); the surrogate is F(S) = F(empty) + sum over i in S of phi_i.
+    Unbiased for the Shapley values of F under the removal rule; an order and its reverse err in opposite directions.
+    The empty text counts as even odds (0) where it is not legal. The values sum to F(full) - F(empty); the surrogate is
+    F(S) = F(empty) + sum over i in S of phi_i.
 
     Needs queries, a budget of at least n + 1 (n where there is no empty text): each order takes n - 1. What is left
     over pays for a part of another order, chosen so that every mean stays unbiased. The diagnostic `standard_error` (n)
-    is that of the mean over pairs, from two pairs on. Choose it where unbiased Shapley values with an error bar
-    matter more than the fewest queries; kernel-shap is its regression counterpart.
+    is that of the mean over pairs, from two pairs on.
+
+    Formula:
+        phi_i = mean over orders of F(tokens up to i) - F(tokens before i)
+
+    Choose it:
+        Where unbiased Shapley values with an error bar matter more than the fewest queries; `kernel-shap` is its
+        regression counterpart.
+
+    Example:
+        Two tokens with F(empty) = 0, F(a) = 2, F(b) = -1, F(ab) = 0: in the order ab a adds 2 and b -2, in the order ba
+        b adds -1 and a 1. Means: 1.5 and -1.5.
 
     Reference:
         Castro, Gomez and Tejada 2009, Polynomial calculation of the Shapley value based on sampling; Mitchell et al.

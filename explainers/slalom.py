@@ -156,9 +156,20 @@ def _distinct_multisets(drawn: Ints, rows: int, features: int) -> tuple[Ints, Fl
 class SlalomEff:
     """SLALOM fitted to `budget` short random sequences of the sample's tokens (algorithm 1, n = 2).
 
-    min over v, s of the mean of (F(t) - sum_i w_i v_i / sum_i w_i)^2 over sequences t of `length` tokens, w = exp(s),
-    to convergence. Needs queries, a budget of at least 1. From seven queries per feature on, half as many sequences in
-    both orders. None is drawn twice: an odd query, and what a small text has no other sequences for, is not made.
+    Sequences have `length` tokens; fitted to convergence. Needs queries, a budget of at least 1. From seven queries per
+    feature on, half as many sequences in both orders. None is drawn twice: an odd query, and what a small text has no
+    other sequences for, is not made.
+
+    Formula:
+        min over v, s of the mean over sequences t of (F(t) - sum_i w_i v_i / sum_i w_i)^2, w = exp(s)
+
+    Choose it:
+        Where queries must be cheap (two tokens each, whatever the text's length) and the question is what tokens say by
+        themselves.
+
+    Example:
+        F(good good) = 2, F(dull dull) = -1, F(good dull) = 0: v = 2 and -1, and 0 = (2 w_g - w_d) / (w_g + w_d) gives
+        w_d = 2 w_g: s = -0.35 and 0.35 (log 2 apart, centred).
 
     Args:
         tie: `token` (as published: positions of one token id share v and s) or `position`.
@@ -190,8 +201,19 @@ class SlalomEff:
 class SlalomFidel:
     """SLALOM fitted to `budget` deletions of 0 to 5 random positions (algorithm 2), true prediction error minimised.
 
-    min over v, s of the mean of (F(S) - sum_S w_i v_i / sum_S w_i)^2 over the masks S of
-    `slalom_bench.numerics.masks.small_deletions`, w = exp(s), to convergence. Needs queries, a budget of at least 1.
+    The masks are those of `slalom_bench.numerics.masks.small_deletions`; fitted to convergence. Needs queries, a budget
+    of at least 1.
+
+    Formula:
+        min over v, s of the mean over masks S of (F(S) - sum_S w_i v_i / sum_S w_i)^2, w = exp(s)
+
+    Choose it:
+        For SLALOM as published. Its first-order effects sum to zero; where deleting anything moves F one way,
+        `slalom-anchor` or `linear-deletion` predict better.
+
+    Example:
+        Values 2, -1, 0, weights 1, 2, 1: F(full) = (2 - 2 + 0) / 4 = 0, without the second 2 / 2 = 1, without the first
+        -2 / 3 = -0.67. From such answers v and s are found again.
 
     Args:
         tie: `token` (as published: positions of one token id share v and s) or `position`.
@@ -237,13 +259,24 @@ def _deletion_prior(keep: Bools, centred: Floats) -> float:
 class SlalomExact:
     """SLALOM read off 2U-1 queries of one and two tokens (proposition 5.2, equations 55, 56 and 58 corrected).
 
-    The tokens of largest and smallest value are the references; every other token is paired with the one whose value
-    is further from its own. Where g leaves (0, 1) no importance exists: the token is listed in the diagnostics
-    (`outside`, positions `outside_positions`) and its difference to the reference is set to the smallest (g <= 0) or
-    largest (g >= 1) difference that could be measured, or 0 if none could or the two values are equal.
+    The tokens of largest and smallest value are the references; every other token is paired with the one whose value is
+    further from its own. Where g leaves (0, 1) no importance exists: the token is listed in the diagnostics (`outside`,
+    positions `outside_positions`) and its difference to the reference is set to the smallest (g <= 0) or largest (g >=
+    1) difference that could be measured, or 0 if none could or the two values are equal.
 
-    v(t) = F([t]); g = (F([t, ref]) - F([ref])) / (F([t]) - F([ref])); s(t) - s(ref) = log(g / (1 - g)). Needs queries,
-    a budget of at least 2U-1 for U features.
+    Needs queries, a budget of at least 2U-1 for U features.
+
+    Formula:
+        v(t) = F([t])
+        g = (F([t, ref]) - F([ref])) / (F([t]) - F([ref]));  s(t) - s(ref) = log(g / (1 - g))
+
+    Choose it:
+        Where the model is a SLALOM or nearly so, and to see where it is not: the tokens listed as `outside` have no
+        importance.
+
+    Example:
+        F(good) = 2, F(dull) = -1, F(good dull) = 0: g = (0 + 1) / (2 + 1) = 1/3, so s(good) - s(dull) = log(1/2) =
+        -0.69; centred -0.35 and 0.35.
 
     Args:
         tie: `token` (as published) or `position`.

@@ -54,11 +54,22 @@ _LEAST_BUDGET = 20
 class SlalomAnchor:
     """SLALOM with an anchor token, deletion effects and position shifts, fitted to removals of every size.
 
-    F(S) = (w_0 v_0 + sum_S w_i v_i) / (w_0 + sum_S w_i) plus what `slalom_bench.surrogates.shifted_slalom` adds.
-    `value` and `importance` are SLALOM's; where it foretells worse than a level, the surrogate has the level
-    instead (`mean` in the diagnostics). `removal`, the primary score, is what the surrogate says that removing a
-    token alone takes away, without what moving the others does. Needs queries, a budget of at least 1. Where the model
-    gives gradients and tokens move, one query of 20 or more is a backward pass. `shapley` is there where nothing moves.
+    `value` and `importance` are SLALOM's; where it foretells worse than a level, the surrogate has the level instead
+    (`mean` in the diagnostics). `removal`, the primary score, is what the surrogate says that removing a token alone
+    takes away, without what moving the others does. Needs queries, a budget of at least 1. Where the model gives
+    gradients and tokens move, one query of 20 or more is a backward pass. `shapley` is there where nothing moves.
+
+    Formula:
+        F(S) = (w_0 v_0 + sum_S w_i v_i) / (w_0 + sum_S w_i), w = exp(s)
+        plus what `slalom_bench.surrogates.shifted_slalom` adds
+
+    Choose it:
+        For a surrogate that holds from single deletions to half the text, with a budget of some hundred queries or
+        more; gradients help it and are not needed.
+
+    Example:
+        Values 2 and -1, weights 1 and 2, anchor of value 0 and weight 1: F(full) = (2 - 2 + 0) / 4 = 0, without the
+        second 2 / 2 = 1, without the first -2 / 3 = -0.67, without both 0. Removal scores 0.67 and -1.
 
     Args:
         tie: `token` (positions of one token id share v and s) or `position`.

@@ -29,9 +29,18 @@ def _centred(logits: Floats) -> Floats:
 class SlalomMulticlass:
     """One importance and a value per class, fitted to all centred logits at once (appendix C.1).
 
-    l_c(S) - mean_c l_c(S) = sum_S w_i v_ic / sum_S w_i with w = exp(s) and sum_c v_ic = 0. Scores are those of the
-    target against the mean of the other classes; `value-CLASS` are the classes' own values, which sum to 0. Needs
-    queries, a budget of at least 1. With two classes the value is 2 v_1, the binary one.
+    Scores are those of the target against the mean of the other classes; `value-CLASS` are the classes' own values,
+    which sum to 0. Needs queries, a budget of at least 1. With two classes the value is 2 v_1, the binary one.
+
+    Formula:
+        l_c(S) - mean_c l_c(S) = sum_S w_i v_ic / sum_S w_i, w = exp(s), sum_c v_ic = 0
+
+    Choose it:
+        For more than two classes, to see with one importance which class each token speaks for.
+
+    Example:
+        Two tokens of equal weight with values (1, -1, 0) and (0, 1, -1) for three classes: centred logits (0.5, 0,
+        -0.5).
 
     Args:
         samples: `eff` (short random sequences of `length` tokens) or `fidel` (0 to 5 random deletions).

@@ -23,10 +23,19 @@ _FORMS = ("plain", "squared", "variance")
 class SmoothGrad:
     """Gradient of noisy word embeddings, averaged: times input and signed, or its square or variance.
 
-    With g_k the gradient at x + e_k, e_k normal and independent on the text, none on special tokens: plain
-    score_i = x_i . mean_k g_ki; squared sum over components of mean_k g_ki^2; variance that of var_k g_ki. Needs
-    gradients and a budget of at least 2: the text itself and one noisy copy. Squared and variance are unsigned, so
-    without a surrogate. To be chosen over a single gradient where that is noisy.
+    There is no noise on special tokens. Needs gradients and a budget of at least 2: the text itself and one noisy copy.
+    Squared and variance are unsigned, so without a surrogate.
+
+    Formula:
+        plain: x_i . mean_k g_ki;  squared: sum over components of mean_k g_ki^2;  variance: that of var_k g_ki
+        g_k: the gradient at x + e_k, e_k normal and independent on the text
+
+    Choose it:
+        Over a single gradient where that is noisy.
+
+    Example:
+        A token with embedding (3, 1), F = x_1^2 - 2 x_2, noise of standard deviation 1: gradients (6 + 2 e, -2), in
+        expectation 3 x 6 - 2 = 16 plain, 36 + 4 + 4 = 44 squared, 4 variance.
 
     Args:
         form: `plain`, `squared` or `variance`.

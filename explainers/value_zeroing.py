@@ -36,14 +36,22 @@ def rolled_out(distances: Floats) -> Floats:
 class ValueZeroing:
     """Value zeroing (Mohebbi et al. 2023): what zeroing a token's values does to each layer's output, rolled out.
 
-    C_ij = 1 - cos(y_i, y_i without the value vectors of token j), y the output of the whole layer for the states of the
-    full text; rows are divided by their sums, layers multiplied (no identity: the residual stream is inside y), and
-    the scores are the read position's row. Distances that rounding alone can make count as 0. Needs word embeddings
-    (of a model with gradients), the position that is read (attentions) and layers whose value maps are known (values);
-    others are skipped before a run. Costs one pass for the text and one for each of its positions, special tokens
-    included: that many queries are its least budget. Unsigned, so without a surrogate: fidelity is undefined. To be
-    chosen over attention maps for what flows between tokens, feed-forward layers and residuals counted; it knows no
-    class.
+    States are those of the full text; no identity is added, for the residual stream is inside y. Distances that
+    rounding alone can make count as 0. Needs word embeddings (of a model with gradients), the position that is read
+    (attentions) and layers whose value maps are known (values); others are skipped before a run. Costs one pass for the
+    text and one for each of its positions, special tokens included: that many queries are its least budget. Unsigned,
+    so without a surrogate: fidelity is undefined.
+
+    Formula:
+        C_ij = 1 - cos(y_i, y_i without the value vectors of token j), y: the output of the whole layer
+        rows divided by their sums, layers multiplied; score_i = C[read, i]
+
+    Choose it:
+        Over attention maps for what flows between tokens, feed-forward layers and residuals counted; it knows no class.
+
+    Example:
+        One layer: without the first token's values the read output turns by a cosine distance of 0.3, without the
+        second's by 0.1. Divided by their sum: 0.75 and 0.25.
 
     Reference:
         Mohebbi, Zuidema, Chrupala and Alishahi 2023, Quantifying Context Mixing in Transformers, EACL, section 3.

@@ -91,11 +91,20 @@ class _LogOddsCurve(_Curve):
 class Insertion(_ProbabilityCurve):
     """Probability lost when only the top-ranked tokens are kept (sufficiency): lower is better.
 
-    Mean over fractions q of p_c(x) - p_c(the top q of x alone), c the predicted class and tokens ranked by score
-    towards c, ties by position; one value for each score. In the paper protocol 1 - mean of p_c(the top k alone) over
-    k = 5, 10, 15, ... tokens, c the true class. Needs queries. Undefined for texts of one token (paper: under 5), for
-    constant scores, for unlabelled texts in the paper protocol, and where more than two classes are known and c is not
-    the explained one.
+    With c the predicted class, tokens are ranked by score towards c, ties by position; one value for each score. In the
+    paper protocol 1 - mean of p_c(the top k alone) over k = 5, 10, 15, ... tokens, c the true class. Needs queries.
+    Undefined for texts of one token (paper: under 5), for constant scores, for unlabelled texts in the paper protocol,
+    and where more than two classes are known and c is not the explained one.
+
+    Formula:
+        mean over fractions q of p_c(x) - p_c(the top q of x alone)
+
+    Choose it:
+        To compare with published sufficiency. It saturates (signed methods lie within 1e-4): prefer
+        `insertion-log-odds` or `srg`.
+
+    Example:
+        p(x) = 0.9; the top tenth alone 0.7, the top fifth alone 0.9: ((0.9 - 0.7) + 0) / 2 = 0.1.
 
     Args:
         fractions: of the content tokens, each rounded up to whole tokens; ignored in the paper protocol.
@@ -121,9 +130,18 @@ class Insertion(_ProbabilityCurve):
 class Deletion(_ProbabilityCurve):
     """Probability lost when the top-ranked tokens are deleted (comprehensiveness): higher is better.
 
-    Mean over fractions q of p_c(x) - p_c(x without its top q), c the predicted class and tokens ranked by score towards
-    c, ties by position; one value for each score. In the paper protocol 1 - mean of p_c(x without all but its k lowest)
-    over k = 5, 10, 15, ... tokens, c the true class. Needs queries. Undefined as `insertion` is.
+    With c the predicted class, tokens are ranked by score towards c, ties by position; one value for each score. In the
+    paper protocol 1 - mean of p_c(x without all but its k lowest) over k = 5, 10, 15, ... tokens, c the true class.
+    Needs queries. Undefined as `insertion` is.
+
+    Formula:
+        mean over fractions q of p_c(x) - p_c(x without its top q)
+
+    Choose it:
+        To compare with published comprehensiveness. Probabilities saturate: prefer `srg` or `deletion-log-odds`.
+
+    Example:
+        p(x) = 0.9; without the top tenth 0.4, without the top fifth 0.2: ((0.9 - 0.4) + (0.9 - 0.2)) / 2 = 0.6.
 
     Args:
         fractions: of the content tokens, each rounded up to whole tokens; ignored in the paper protocol.
@@ -148,10 +166,19 @@ class Deletion(_ProbabilityCurve):
 class DeletionLogOdds(_LogOddsCurve):
     """Log-odds lost when the top-ranked tokens are deleted: `deletion` on the scale that does not saturate.
 
-    Mean over fractions q of F_c(x) - F_c(x without its top q), F_c the log-odds of the predicted class c and tokens
-    ranked by score towards c, ties by position; one value for each score. Unsigned scores rank from the largest down.
-    The same in both protocols. Needs queries, the very ones of `deletion`. Undefined for texts of one token, for
-    constant scores, and where more than two classes are known and c is not the explained one.
+    With F_c the log-odds of the predicted class c, tokens are ranked by score towards c, ties by position; one value
+    for each score. Unsigned scores rank from the largest down. The same in both protocols. Needs queries, the very ones
+    of `deletion`. Undefined for texts of one token, for constant scores, and where more than two classes are known and
+    c is not the explained one.
+
+    Formula:
+        mean over fractions q of F_c(x) - F_c(x without its top q)
+
+    Choose it:
+        For comprehensiveness that does not saturate. Deleting anything may lower F: `srg` takes that out.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1, ranked so: F = 1, without good -1: 1 + 1 = 2 at one token.
 
     Args:
         fractions: of the content tokens, each rounded up to whole tokens.
@@ -177,9 +204,17 @@ class DeletionLogOdds(_LogOddsCurve):
 class InsertionLogOdds(_LogOddsCurve):
     """Log-odds lost when only the top-ranked tokens are kept: `insertion` on the scale that does not saturate.
 
-    Mean over fractions q of F_c(x) - F_c(the top q of x alone), F_c the log-odds of the predicted class c: below zero
-    where the top tokens alone say c more clearly than the whole text. Otherwise as `deletion-log-odds`; its queries
-    are the very ones of `insertion`.
+    Below zero where the top tokens alone say c more clearly than the whole text. Otherwise as `deletion-log-odds`; its
+    queries are the very ones of `insertion`.
+
+    Formula:
+        mean over fractions q of F_c(x) - F_c(the top q of x alone)
+
+    Choose it:
+        For sufficiency that does not saturate. Very short texts are far from what models saw in training.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1, ranked so: F = 1, good alone 2: 1 - 2 = -1 at one token.
 
     Args:
         fractions: of the content tokens, each rounded up to whole tokens.

@@ -31,14 +31,23 @@ if TYPE_CHECKING:
 class DecisionFlip:
     """Share of the tokens that must be deleted, in the order of the scores, until the predicted class changes.
 
-    min of k / n over counts k such that argmax F(x without its top k) is not c, the predicted class; tokens ranked by
-    score towards c, ties by position; one value for each score. Unsigned scores rank from the largest down. The class
-    need not stay changed, so no bisection: every count of a grid is asked, which is 1, ..., n - 1 for texts of up to 65
-    tokens and 64 counts even on a log scale above (a share found there is the first of the grid, up to a factor
-    (n - 1)^(1/63), 9 % at 256 tokens, above the true one). One token is always left. A text whose class never changes
-    counts as 1; the value `never` is 1 for it and 0 for others, by the primary score. The same in both protocols. Needs
-    queries. Undefined for texts of one token, for constant scores, and where more than two classes are known and c is
-    not the explained one.
+    With c the predicted class, tokens are ranked by score towards c, ties by position; one value for each score.
+    Unsigned scores rank from the largest down. The class need not stay changed, so no bisection: every count of a grid
+    is asked, which is 1, ..., n - 1 for texts of up to 65 tokens and 64 counts even on a log scale above (a share found
+    there is the first of the grid, up to a factor (n - 1)^(1/63), 9 % at 256 tokens, above the true one). One token is
+    always left. A text whose class never changes counts as 1; the value `never` is 1 for it and 0 for others, by the
+    primary score. The same in both protocols. Needs queries. Undefined for texts of one token, for constant scores, and
+    where more than two classes are known and c is not the explained one.
+
+    Formula:
+        min of k / n over counts k such that argmax F(x without its top k) is not c, the predicted class
+
+    Choose it:
+        For a number that people understand: how much must go before the answer changes.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1 has F = 1, positive. Without the top token (good) F = -1:
+        the class changes at k = 1 of 3, 0.33.
 
     Args:
         points: the most counts of the grid.
@@ -84,10 +93,19 @@ class DecisionFlip:
 class SufficientShare:
     """Smallest share of the tokens that alone, top-ranked first, give the predicted class and keep it from there on.
 
-    min of k / n over counts k such that argmax F(the top j of x alone) is c, the predicted class, for every count j of
-    the grid from k on. The first count that gives c is not enough: where the model leans to c, one token of any kind
-    would do. The whole text gives c, so that the share is 1 at most. Ranking, grid and undefined cases as for
+    The counts are those of a grid. The first count that gives c is not enough: where the model leans to c, one token of
+    any kind would do. The whole text gives c, so that the share is 1 at most. Ranking, grid and undefined cases as for
     `decision-flip`.
+
+    Formula:
+        min of k / n over counts k such that argmax F(the top j of x alone) is c for every count j from k on
+
+    Choose it:
+        Beside `decision-flip`: how little is enough, instead of how much must go.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1: good alone gives 2, good film 2, all 1, each positive: k =
+        1 of 3, 0.33.
 
     Args:
         points: the most counts of the grid.

@@ -60,6 +60,16 @@ class EditLocalisation:
     marks, where a task explains both sides. Needs pairs. Undefined for texts without a pair, and where no token that
     was read is an edit, or every one.
 
+    Formula:
+        P(|score_i| > |score_j|) + P(|score_i| = |score_j|) / 2 over edited i and other j
+
+    Choose it:
+        Where people edited a text into the other class: their edits are the words that decide, without anyone's marks.
+
+    Example:
+        |scores| 3, 1, 2, 0, the first two put in by the edit: of the pairs (3, 2), (3, 0), (1, 2), (1, 0) three are in
+        order: 0.75.
+
     Reference:
         Kaushik, Hovy and Lipton 2020, Learning the Difference that Makes a Difference with Counterfactually-Augmented
         Data, ICLR (the pairs).
@@ -106,12 +116,23 @@ class EditContrast:
     the words they replaced, from an explanation of the other text with the same explainer, budget, seed and target; the
     change of log-odds is F(text) - F(text with e undone), its words joined by single spaces. The value is the Spearman
     correlation of the two over the edits that were read in full on both sides. One value a text, so that intervals and
-    comparisons are over texts as everywhere. Of `imdb-counterfactual` the other text is an original, which the
-    models of IMDB were trained on: it is explained for the comparison, and no score of it is reported.
+    comparisons are over texts as everywhere. Of `imdb-counterfactual` the other text is an original, which the models
+    of IMDB were trained on: it is explained for the comparison, and no score of it is reported.
 
     Needs pairs, one query for each edit and a second explanation. Undefined for texts without a pair, with fewer than
     three edits that were read, for unsigned scores, where either change is the same for every edit, and for
     explanations computed elsewhere.
+
+    Formula:
+        Spearman correlation over edits e of: sum of scores in e - sum of scores of what e replaced, and F(text) -
+          F(text with e undone)
+
+    Choose it:
+        Where pairs of edited texts are there: whether a method sees what an edit changed, in size and sign.
+
+    Example:
+        Three edits change the scores by 2, 1 and -1 and the log-odds by 3, 0.5 and -2: the same order, 1. With -1, 1
+        and 2 it would be -1.
 
     Reference:
         Kaushik, Hovy and Lipton 2020, Learning the Difference that Makes a Difference with Counterfactually-Augmented

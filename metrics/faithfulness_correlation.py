@@ -35,11 +35,20 @@ if TYPE_CHECKING:
 class FaithfulnessCorrelation:
     """Correlation of the summed scores of randomly removed tokens with the drop of the log-odds.
 
-    Pearson correlation, over random sets S of a fixed share of the tokens, of the sum over i in S of score_i with
-    F(x) - F(x without S), F the log-odds of the explained class; one value for each score. Unsigned scores are compared
-    with the absolute drop. That of the primary score also on either half of the sets. The same sets for every
-    explainer, and in both protocols. Needs queries. Undefined for texts of one token, and where the sums or the drops
-    are constant.
+    The sets have a fixed share of the tokens, F is the log-odds of the explained class; one value for each score.
+    Unsigned scores are compared with the absolute drop. That of the primary score also on either half of the sets. The
+    same sets for every explainer, and in both protocols. Needs queries. Undefined for texts of one token, and where the
+    sums or the drops are constant.
+
+    Formula:
+        Pearson correlation over random sets S of: sum over i in S of score_i, and F(x) - F(x without S)
+
+    Choose it:
+        For methods without a surrogate too: whether sums of scores go with what sets of tokens do, up to scale.
+
+    Example:
+        Scores 2, 0, -1 sum to 2, 0 and -1 over three sets; F drops by 4, 0 and -2: proportional, so the correlation is
+        1, although every sum is half of the drop.
 
     Args:
         masks: how many sets.

@@ -54,9 +54,18 @@ class _MarkDetection:
 class HumanAttentionAuroc(_MarkDetection):
     """Area under the ROC curve of scores against human marks: 0.5 is chance.
 
-    P(|score_i| > |score_j|) + P(|score_i| = |score_j|) / 2 over marked i and unmarked j. Signed scores count by size.
-    In the paper protocol distinct tokens only, with the first position's score and the last one's mark, punctuation
-    dropped. Needs marks. Undefined for samples without marks, or where all tokens or none are marked.
+    Signed scores count by size. In the paper protocol distinct tokens only, with the first position's score and the
+    last one's mark, punctuation dropped. Needs marks. Undefined for samples without marks, or where all tokens or none
+    are marked.
+
+    Formula:
+        P(|score_i| > |score_j|) + P(|score_i| = |score_j|) / 2 over marked i and unmarked j
+
+    Choose it:
+        To ask whether scores stand where people look. That is plausibility: a model may be right to look elsewhere.
+
+    Example:
+        |scores| 3, 1, 2, 0, the first two marked: of the pairs (3, 2), (3, 0), (1, 2), (1, 0) three are in order: 0.75.
 
     Reference:
         Sen et al. 2020, Human Attention Maps for Text Classification, ACL; Leemann et al. 2025, Table 1b.
@@ -77,8 +86,17 @@ class HumanAttentionAuroc(_MarkDetection):
 class HumanAttentionAuprc(_MarkDetection):
     """Average precision of scores against human marks: the share of marked tokens is chance.
 
-    sum over thresholds of (recall_k - recall_(k-1)) precision_k, tokens ranked by |score|. Protocols, needs and
-    undefined cases as in `human-attention-auroc`.
+    Protocols, needs and undefined cases as in `human-attention-auroc`.
+
+    Formula:
+        sum over thresholds of (recall_k - recall_(k-1)) precision_k, tokens ranked by |score|
+
+    Choose it:
+        Beside the AU-ROC where few tokens are marked: it looks at the top of the ranking.
+
+    Example:
+        |scores| 3, 1, 2, 0, the first two marked. Recall 1/2 at precision 1/1, recall 1 at precision 2/3: 0.5 x 1 + 0.5
+        x 0.67 = 0.83.
 
     Reference:
         Sen et al. 2020, Human Attention Maps for Text Classification, ACL.

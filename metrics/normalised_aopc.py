@@ -86,15 +86,24 @@ class _NormalisedCurve:
 class DeletionNormalised(_NormalisedCurve):
     """Deletion in log-odds relative to the best (1) and worst (0) order that a beam search finds in this text.
 
-    (A - lower) / (upper - lower), A = mean over k = 1..K of F_c(x) - F_c(x without its top k), K = min(steps, n - 1),
-    F_c the log-odds of the predicted class c and tokens ranked by score towards c, ties by position; one value for each
-    score. upper and lower are the highest and lowest A that a beam search over orders finds, once for each model and
-    text: the first step tries every token, later ones the 32 whose deletion alone raises (lowers) A most, so that a
-    text costs at most n + 64 x steps x width queries. The search is a reference and no bound: where single deletions
-    say little (position shifts), methods beat it, on mini-bert by up to 1.9 times its range, and values are
+    F_c is the log-odds of the predicted class c, and tokens are ranked by score towards c, ties by position; one value
+    for each score. upper and lower are the highest and lowest A that a beam search over orders finds, once for each
+    model and text: the first step tries every token, later ones the 32 whose deletion alone raises (lowers) A most, so
+    that a text costs at most n + 64 x steps x width queries. The search is a reference and no bound: where single
+    deletions say little (position shifts), methods beat it, on mini-bert by up to 1.9 times its range, and values are
     not clipped. Computed only where it is asked for. Unsigned scores rank from the largest down. The same in both
-    protocols. Needs queries. Undefined for texts of one token, for constant scores, where more than two
-    classes are known and c is not the explained one, and where the bounds are equal.
+    protocols. Needs queries. Undefined for texts of one token, for constant scores, where more than two classes are
+    known and c is not the explained one, and where the bounds are equal.
+
+    Formula:
+        (A - lower) / (upper - lower), A = mean over k = 1..K of F_c(x) - F_c(x without its top k), K = min(steps, n -
+          1)
+
+    Choose it:
+        To put texts and models on one scale, where the cost of a search for each text is no matter.
+
+    Example:
+        A method's order has A = 2, the best that the search finds 2.5, the worst -0.5: (2 + 0.5) / 3 = 0.83.
 
     Args:
         steps: the most tokens that are deleted.
@@ -122,9 +131,18 @@ class DeletionNormalised(_NormalisedCurve):
 class InsertionNormalised(_NormalisedCurve):
     """Insertion in log-odds relative to the best (0) and worst (1) order that a beam search finds in this text.
 
-    (A - lower) / (upper - lower), A = mean over k = 1..K of F_c(x) - F_c(the top k of x alone), K = min(steps, n - 1);
-    the candidates of the search are the tokens that by themselves have the lowest (highest) loss. Otherwise as
+    The candidates of the search are the tokens that by themselves have the lowest (highest) loss. Otherwise as
     `deletion-normalised`.
+
+    Formula:
+        (A - lower) / (upper - lower), A = mean over k = 1..K of F_c(x) - F_c(the top k of x alone), K = min(steps, n -
+          1)
+
+    Choose it:
+        As `deletion-normalised`, for what is kept.
+
+    Example:
+        A method's order has A = 0.2, the best that the search finds -1, the worst 1: (0.2 + 1) / 2 = 0.6.
 
     Args:
         steps: the most tokens that are kept.

@@ -42,12 +42,22 @@ class Randomisation:
     value. The sign is left out of the headline because a random head turns the log-odds round as often as not: scores
     that turn with them keep their ranking. The explainer explains again with its own budget and seed.
 
-    Lower is better, and two unrelated rankings of n tokens have about 0.8 / sqrt(n). A method that does not look at
-    the parameters scores 1: `random` does, because the same seed draws the same scores, and that is the point. It is a
+    Lower is better, and two unrelated rankings of n tokens have about 0.8 / sqrt(n). A method that does not look at the
+    parameters scores 1: `random` does, because the same seed draws the same scores, and that is the point. It is a
     sanity check: a low value is necessary for faithfulness and says nothing more. Needs queries and one explanation a
     part, so that a run computes it only where it is asked for by name. Undefined where explanations were computed
     elsewhere, for models that cannot be randomised (`RandomisableBackend`), and for constant scores (`zero`) before or
     after.
+
+    Formula:
+        similarity = mean over k of |Spearman correlation of the scores before and after the top k parts are randomised|
+
+    Choose it:
+        As a sanity check of a method: one that keeps its scores when the weights are gone explains the text, not the
+        model.
+
+    Example:
+        With the head randomised the correlation is -0.8, with everything randomised 0.1: (0.8 + 0.1) / 2 = 0.45.
 
     Reference:
         Adebayo et al. 2018, Sanity Checks for Saliency Maps, NeurIPS, section 3 (cascading randomisation; here each

@@ -59,8 +59,18 @@ class HumanTokenF1(_Rationale):
 
     With m marked tokens the rationale is the m tokens of largest |score| (ties in the order of the text), and
     precision, recall and F1 are all |rationale and marked| / m. Marks that a cut of the text took away do not count.
-    Needs marks. Undefined for samples without marks, where all tokens or none are marked, and for
-    constant scores, which choose nothing.
+    Needs marks. Undefined for samples without marks, where all tokens or none are marked, and for constant scores,
+    which choose nothing.
+
+    Formula:
+        |the m tokens of largest |score| and marked| / m, m: the number of marked tokens
+
+    Choose it:
+        For ERASER's token F1, where the number of tokens to choose should not matter.
+
+    Example:
+        |scores| 3, 1, 2, 0, the first two marked, m = 2: the highest are the first and the third, one of them marked:
+        0.5.
 
     Reference:
         DeYoung et al. 2020, ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL, section 4.1 (there at the
@@ -83,9 +93,18 @@ class HumanIouF1(_Rationale):
     """F1 of spans: how many runs of high scores overlap by half with a run of marked tokens.
 
     The rationale is that of `human-token-f1`; its spans are its runs of neighbouring tokens, those of people the runs
-    of marked ones. A span is found where its intersection over union with a human span is at least 1/2; precision is
-    found / spans, recall found / human spans, F1 = 2 found / (spans + human spans). Scores that are high at single
-    words score near 0 where people marked passages. Needs marks. Undefined cases as in `human-token-f1`.
+    of marked ones. Precision is found / spans, recall found / human spans. Scores that are high at single words score
+    near 0 where people marked passages. Needs marks. Undefined cases as in `human-token-f1`.
+
+    Formula:
+        F1 = 2 found / (spans + human spans); found: spans with intersection over union >= 1/2 with a human span
+
+    Choose it:
+        Where people marked passages and passages are what one wants to find.
+
+    Example:
+        People marked tokens 1 to 4; the four highest scores are 1, 2, 3 and 7. The span 1 to 3 overlaps by 3/4, the
+        span 7 not: 2 x 1 / (2 + 1) = 0.67.
 
     Reference:
         DeYoung et al. 2020, ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL, section 4.1.
@@ -128,9 +147,17 @@ def _iou(one: tuple[int, int], other: tuple[int, int]) -> float:
 class HumanSoftAgreement:
     """Rank correlation of scores with the share of annotators who marked each word: 0 is chance.
 
-    Spearman correlation over the tokens of |score| with the share of annotators who marked the token's word, ties at
-    mean ranks: no consensus rule has to turn several people into one. Needs the marks of several annotators. Undefined
-    for texts with one annotator, where every word has the same share, and for constant scores.
+    Ties have mean ranks. No consensus rule has to turn several people into one. Needs the marks of several annotators.
+    Undefined for texts with one annotator, where every word has the same share, and for constant scores.
+
+    Formula:
+        Spearman correlation over tokens of |score| and the share of annotators who marked the token's word
+
+    Choose it:
+        Where several people marked each text and disagree.
+
+    Example:
+        Shares 1, 0.5, 0 and |scores| 3, 1, 2 have ranks 3, 2, 1 and 3, 1, 2: 1 - 6 (0 + 1 + 1) / (3 x 8) = 0.5.
 
     Reference:
         Sen et al. 2020, Human Attention Maps for Text Classification, ACL (the annotators' maps).

@@ -28,12 +28,22 @@ if TYPE_CHECKING:
 class SymmetricRelevanceGain:
     """How much more the log-odds fall when the top-ranked tokens are deleted than when the lowest-ranked are.
 
-    Mean over fractions q of F_c(x without its lowest q) - F_c(x without its top q), F_c the log-odds of the predicted
-    class c: `deletion-log-odds` most relevant first minus the same least relevant first, so that what deleting any
-    tokens does cancels; a random ranking has 0 in expectation. Tokens are ranked by score towards c, ties by position.
-    Least relevant first is the same ranking from its end. Unsigned scores rank by their size, from the largest down,
-    and so have a value too. The same in both protocols. Needs queries. Undefined for texts of one token, for constant
-    scores, and where more than two classes are known and c is not the explained one.
+    With F_c the log-odds of the predicted class c, it is `deletion-log-odds` most relevant first minus the same least
+    relevant first, so that what deleting any tokens does cancels; a random ranking has 0 in expectation. Tokens are
+    ranked by score towards c, ties by position. Least relevant first is the same ranking from its end. Unsigned scores
+    rank by their size, from the largest down, and so have a value too. The same in both protocols. Needs queries.
+    Undefined for texts of one token, for constant scores, and where more than two classes are known and c is not the
+    explained one.
+
+    Formula:
+        mean over fractions q of F_c(x without its lowest q) - F_c(x without its top q)
+
+    Choose it:
+        As the first metric of a ranking: it does not saturate, chance is 0, and what deleting any token does cancels.
+
+    Example:
+        A bag of words with weights good 2, film 0, dull -1, ranked so: without the lowest (dull) F = 2, without the top
+        (good) F = -1: 3 at one token of three.
 
     Args:
         fractions: of the content tokens, each rounded up to whole tokens.

@@ -46,13 +46,23 @@ _LEAST_LEFT = 10
 class StrictFidelity:
     """Mean squared error of the predicted change of log-odds under k = 1..10 random deletions; the paper's law.
 
-    Mean over masks S of ((g(S) - g(full)) - (F(S) - F(full)))^2, g the surrogate; the same masks for every explainer,
-    those of one index nested over k. Kept for comparison with the paper: masks that an explainer has itself asked for
-    count too, so that k1 is a training error for whoever asks for all single deletions (`fidelity-few` leaves them
-    out). Values: `k1`..`k10`, their `mean`, also on either half of the masks, and `normalised`: the mean over the mean
-    square of the observed change (1 = no better than predicting no change). Needs queries and surrogate. Undefined
-    without a surrogate; a text too short for one k has neither mean nor normalised; normalised also where no deletion
-    changes the output.
+    The masks are the same for every explainer, those of one index nested over k. Kept for comparison with the paper:
+    masks that an explainer has itself asked for count too, so that k1 is a training error for whoever asks for all
+    single deletions (`fidelity-few` leaves them out). Values: `k1`..`k10`, their `mean`, also on either half of the
+    masks, and `normalised`: the mean over the mean square of the observed change (1 = no better than predicting no
+    change). Needs queries and surrogate. Undefined without a surrogate; a text too short for one k has neither mean nor
+    normalised; normalised also where no deletion changes the output.
+
+    Formula:
+        mean over masks S of ((g(S) - g(full)) - (F(S) - F(full)))^2, g: the surrogate
+
+    Choose it:
+        To compare with Fig. 6 of the paper. For everything else the `fidelity-*` metrics: relative, and on masks that
+        nobody asked for.
+
+    Example:
+        The log-odds change by -2 and 2 under two masks, the surrogate says -1 and 2: (1 + 0) / 2 = 0.5 squared
+        log-odds.
 
     Args:
         masks: per k; unless given 20, in the paper protocol 100.
@@ -95,19 +105,28 @@ class StrictFidelity:
 class Fidelity:
     """Error of the predicted change of log-odds under one mask law, on masks that the explainer has not asked for.
 
-    With F(full) - F(S) the observed and g(full) - g(S) the predicted change, g the surrogate: `raw` is the mean square
-    of their difference over the law's masks S, `normalised` is raw divided by the mean square of the observed change
-    (0: all predicted; 1: no better than predicting no change), also on either half of the masks, and `excluded` is the
-    share of the masks that were left out because the explainer itself had asked the model for what they leave of the
-    text. The masks are the same for every explainer. Undefined without a surrogate; where the law has no masks for the
-    text; where fewer than half of the masks or fewer than 10 are left (of a law with fewer than 10 for a text, all must
-    be); normalised also where no mask changes the output. Of an explanation whose queries were not recorded (one from a
-    file) no mask is excluded, and `excluded` is undefined: its error may be that of masks it was fitted to.
+    `normalised` is 0 where all is predicted and 1 where it is no better than predicting no change; it is given on
+    either half of the masks too. `excluded` is the share of the masks that were left out because the explainer itself
+    had asked the model for what they leave of the text. The masks are the same for every explainer. Undefined without a
+    surrogate; where the law has no masks for the text; where fewer than half of the masks or fewer than 10 are left (of
+    a law with fewer than 10 for a text, all must be); normalised also where no mask changes the output. Of an
+    explanation whose queries were not recorded (one from a file) no mask is excluded, and `excluded` is undefined: its
+    error may be that of masks it was fitted to.
 
-    A subclass names its law; one registered by another package works as well.
+    Formula:
+        raw = mean over masks S of ((g(full) - g(S)) - (F(full) - F(S)))^2, g: the surrogate
+        normalised = raw / mean over masks of (F(full) - F(S))^2
+
+    Example:
+        The model's log-odds change by -2 and 2 under two masks, the surrogate says -1 and 2: raw (1 + 0) / 2 = 0.5, the
+        mean square of the change is 4, normalised 0.5 / 4 = 0.125.
 
     Args:
         masks: how many; a law that has fewer for a text gives all that it has.
+
+    Reference:
+        Leemann et al. 2025, section 6.3 (strict fidelity); relative to no change, by law and on unasked masks: this
+        project's own.
     """
 
     law: str
@@ -155,35 +174,55 @@ _PROFILE: dict[str, Any] = {
 
 @metric("fidelity-few", order=4, **_PROFILE)
 class FidelityFew(Fidelity):
-    """Error of the predicted change when 2 to 10 random tokens are removed; 1 = predicting no change."""
+    """Error of the predicted change when 2 to 10 random tokens are removed; 1 = predicting no change.
+
+    Choose it:
+        First among the fidelities: it asks about small edits, where attributions are usually read.
+    """
 
     law = "few"
 
 
 @metric("fidelity-many", order=5, **_PROFILE)
 class FidelityMany(Fidelity):
-    """Error of the predicted change when 10 to 50 % of the tokens are removed; 1 = predicting no change."""
+    """Error of the predicted change when 10 to 50 % of the tokens are removed; 1 = predicting no change.
+
+    Choose it:
+        Where explanations are read as "without all this": masks far from the text, where extrapolation shows.
+    """
 
     law = "many"
 
 
 @metric("fidelity-spans", order=6, **_PROFILE)
 class FidelitySpans(Fidelity):
-    """Error of the predicted change when a run of neighbouring tokens is removed; 1 = predicting no change."""
+    """Error of the predicted change when a run of neighbouring tokens is removed; 1 = predicting no change.
+
+    Choose it:
+        Where passages are edited or cut: neighbouring tokens interact.
+    """
 
     law = "spans"
 
 
 @metric("fidelity-sentences", order=7, **_PROFILE)
 class FidelitySentences(Fidelity):
-    """Error of the predicted change when one sentence is removed; 1 = predicting no change."""
+    """Error of the predicted change when one sentence is removed; 1 = predicting no change.
+
+    Choose it:
+        Where sentences are what is moved or dropped, as in summaries and reviews.
+    """
 
     law = "sentences"
 
 
 @metric("fidelity-top", order=8, **_PROFILE)
 class FidelityTop(Fidelity):
-    """Error of the predicted change when several of the most influential tokens go; 1 = predicting no change."""
+    """Error of the predicted change when several of the most influential tokens go; 1 = predicting no change.
+
+    Choose it:
+        To test a method where most is at stake, on the tokens that matter most to the model.
+    """
 
     law = "top"
 

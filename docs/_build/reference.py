@@ -9,7 +9,7 @@ from html import escape
 
 from pydantic import BaseModel
 
-from slalom_bench.results.submission import SCHEMA_VERSION, Submission
+from slalom_bench.results.submission import Submission
 
 
 def pages() -> dict[str, str]:
@@ -21,9 +21,10 @@ def schema() -> str:
     """Every record of a submission, outermost first."""
     found: dict[str, type[BaseModel]] = {}
     _collect(Submission, found)
+    version = Submission.model_fields["schema_version"].default
     parts = [
         "# Result schema",
-        f"`slalom-bench submit RUN` writes one JSON file for each task, model and protocol (schema {SCHEMA_VERSION}), "
+        f"`slalom-bench submit RUN` writes one JSON file for each task, model and protocol (schema {version}), "
         "`slalom-bench verify FILE` checks it, `leaderboards/results/` keeps it. No text of a sample is in it. Fields "
         "that are not listed are refused. The same as a JSON Schema: "
         "`python -c 'import json; from slalom_bench.results.submission import Submission as S; "

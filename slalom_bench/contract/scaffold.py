@@ -29,7 +29,23 @@ if TYPE_CHECKING:
 class $cls:
     """How much a token's presence moves the log-odds, on average over random parts of the text (replace this line).
 
-    The constructor stores its parameters and does nothing else; all of them have defaults.
+    The constructor stores its parameters and does nothing else; all of them have defaults. What stands below is the
+    method's card, which `slalom-bench list $name` and the site show.
+
+    Formula:
+        score_i = mean of F(S) over S with i - mean of F(S) over S without i
+
+    Choose it:
+        Say here when this method is the right one, and when another is.
+
+    Example:
+        A bag of words with weights 2 and -1: with the first token F is 2 or 1, without it 0 or -1: 1.5 - (-0.5) = 2.
+
+    Args:
+        keep_share: how much of the text a part keeps, on average.
+
+    Reference:
+        Who published it, and where.
     """
 
     def __init__(self, keep_share: float = 0.5) -> None:

@@ -53,11 +53,12 @@ class Card:
         return [name for name in REQUIRED if not self.sections.get(name)]
 
     def plain(self, width: int = 80) -> str:
-        """The card for a terminal of that width; only formulas keep their lines."""
+        """The card for a terminal of that width; the lines of a formula stay apart."""
         parts = [f"{self.kind} {self.name}", _filled(self.summary, width), _filled(self.text, width)]
         for name in SECTIONS:
             if said := self.sections.get(name):
-                parts.append(f"{name}:\n{_indented(said if name == 'Formula' else _filled(said, width - 2))}")
+                lines = _broken(said, width - 2) if name == "Formula" else _filled(said, width - 2)
+                parts.append(f"{name}:\n{_indented(lines)}")
         parts.append("\n".join(_filled(f"{name}: {said}", width) for name, said in self.facts.items()))
         if self.parameters:
             parts.append("parameters:\n" + "\n".join(_indented(_parameter(each, width)) for each in self.parameters))
@@ -67,6 +68,12 @@ class Card:
 def _parameter(each: Parameter, width: int) -> str:
     head = f"{each.name}: {each.type} = {each.default!r}"
     return f"{head}\n{_indented(_filled(each.text, width - 4))}" if each.text else head
+
+
+def _broken(text: str, width: int) -> str:
+    """Lines that are too long, broken, and gone on further in."""
+    lines = text.split("\n")
+    return "\n".join(fill(line, width, subsequent_indent="    ", break_on_hyphens=False) for line in lines)
 
 
 def _filled(text: str, width: int) -> str:

@@ -177,6 +177,7 @@ class Axis:
         self.start, self.end = start, end
 
     def __call__(self, value: float) -> float:
+        """Where a value stands, in pixels."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.start + share * (self.end - self.start), 2)
 
