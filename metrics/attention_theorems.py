@@ -40,6 +40,15 @@ class GradientTheorem:
     content token. A property of the model, not of the explanation. Needs queries. Undefined for other models than the
     attention classifier of one layer and one output.
 
+    Formula:
+        distance = |G - dF/dx| / |dF/dx|, G: the gradient of theorem 4.1, over the content tokens
+
+    Choose it:
+        To check the theorem on the attention classifier; of no use for ranking methods.
+
+    Example:
+        The theorem's gradient (3, 4.1), the true one (3, 4): |(0, 0.1)| / 5 = 0.02.
+
     Reference:
         Lopardo, Precioso and Garreau 2024, Attention Meets Post-hoc Interpretability, ICML, theorem 4.1 and Fig. 5.
     """
@@ -77,13 +86,23 @@ class GradientTheorem:
 class LimeTheorem:
     """How far an explanation is from what theorem 5.1 says that LIME tends to: as printed, and corrected.
 
-    With g_t = exp(k_t q / sqrt(d)), alpha = g / sum g, v the values, h a hidden position and W the head's output map,
-    a mean over heads each: `printed` is 3/2 W (alpha_t v_t - alpha_ht v_ht); `corrected`, which keeps the change of
-    the softmax denominator and has factor 1, W [g_t (v_t - vbar) - g_ht (v_ht - vbar)] / sum g with vbar = sum alpha v.
-    Positions of one word are added up. Values: the norm of the difference from the primary scores over their norm;
-    `-l2` that norm itself, as the paper reports it; `-pearson` the correlation. Meant for LIME over words under the
-    removal rule `mask`. Needs queries. Undefined for other models than the attention classifier of one layer and one
-    output, and for constant scores.
+    With g_t = exp(k_t q / sqrt(d)), alpha = g / sum g, v the values, h a hidden position and W the head's output map, a
+    mean over heads each; the corrected form keeps the change of the softmax denominator and has factor 1. Positions of
+    one word are added up. Values: the norm of the difference from the primary scores over their norm; `-l2` that norm
+    itself, as the paper reports it; `-pearson` the correlation. Meant for LIME over words under the removal rule
+    `mask`. Needs queries. Undefined for other models than the attention classifier of one layer and one output, and for
+    constant scores.
+
+    Formula:
+        |scores - beta| / |scores|, beta printed and corrected
+        printed: beta_t = 3/2 W (alpha_t v_t - alpha_ht v_ht)
+        corrected: beta_t = W [g_t (v_t - vbar) - g_ht (v_ht - vbar)] / sum g, vbar = sum alpha v
+
+    Choose it:
+        To check the theorem with `lime` on the attention classifier; of no use for ranking methods.
+
+    Example:
+        Scores (3, 4), beta (3, 4.5): |(0, 0.5)| / 5 = 0.1.
 
     Reference:
         Lopardo, Precioso and Garreau 2024, Attention Meets Post-hoc Interpretability, ICML, theorem 5.1 and Fig. 4.

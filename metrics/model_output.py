@@ -34,6 +34,16 @@ class LogOdds:
     model, not of the explanation: every explainer has the same scores. Needs queries. `truth` is undefined where the
     task has none and for a text with a token that is no word of the task.
 
+    Formula:
+        F(x), and F_true(x) where the task has a truth
+
+    Choose it:
+        To see the model's outputs themselves, beside the true ones: Fig. 1 and 3.
+
+    Example:
+        "perfect perfect" of `synthetic-linear`: true 2 x 1.5 = 3; a transformer that averages says about as much as for
+        one "perfect".
+
     Reference:
         Leemann et al. 2025, Fig. 1 and Fig. 3.
     """
@@ -66,6 +76,15 @@ class Accuracy:
 
     A property of the model, not of the explanation: every explainer has the same scores. Needs queries. Undefined for
     texts without label.
+
+    Formula:
+        1 where argmax of the logits is the label, else 0
+
+    Choose it:
+        Beside the other columns of a board: an explanation of a model that is wrong explains its errors.
+
+    Example:
+        Predicted positive, positive, negative for labels positive, negative, negative: (1 + 0 + 1) / 3 = 0.67.
 
     Reference:
         Leemann et al. 2025, Table 4.

@@ -91,11 +91,21 @@ class Recovery:
 class GlobalRecovery:
     """Squared error of one SLALOM, fitted to the model's outputs on fresh texts, against the truth of a synthetic task.
 
-    `logit`: (g(x) - F_true(x))^2 on this text, g the SLALOM of `surrogate-fit`. `value` and `importance`: mean squared
-    difference of its parameters from the true ones over the text's distinct tokens, importances centred over them. A
-    property of the model, not of the explanation: every explainer has the same scores. Needs queries, truth and train.
-    Undefined for a text with a token that is no word of the task or of the fresh texts, for parameters that the truth
-    does not have, and for a single token's importance.
+    g is the SLALOM of `surrogate-fit`; importances are centred over the text's distinct tokens. A property of the
+    model, not of the explanation: every explainer has the same scores. Needs queries, truth and train. Undefined for a
+    text with a token that is no word of the task or of the fresh texts, for parameters that the truth does not have,
+    and for a single token's importance.
+
+    Formula:
+        logit: (g(x) - F_true(x))^2, g: one SLALOM fitted to F on fresh texts
+        value, importance: mean over distinct tokens of (found - true)^2
+
+    Choose it:
+        To ask whether a trained model has learnt a SLALOM that is known. Whether a method finds it on one text:
+        `recovery`.
+
+    Example:
+        True values 2 and -1, found 1.8 and -1: (0.04 + 0) / 2 = 0.02.
 
     Args:
         count: how many fresh texts the SLALOM is fitted to, once per model and seed.
