@@ -45,6 +45,8 @@ def strange(text: str) -> str:
     >>> strange("lime"), strange("li\u200bme")
     ('', 'U+200B')
     """
+    if text.isascii() and text.isprintable():
+        return ""
     for letter in text:
         category = unicodedata.category(letter)
         if category in HIDDEN_CATEGORIES or ord(letter) in HIDDEN or (category == "Zs" and letter != " "):
@@ -58,7 +60,7 @@ def disguised(text: str) -> str:
     >>> disguised("lime") == "", disguised("l\u0456me") == ""
     (True, False)
     """
-    for word in re.findall(r"\w+", text):
+    for word in [] if text.isascii() else re.findall(r"\w+", text):
         found = {unicodedata.name(letter, "").split(" ")[0] for letter in word if letter.isalpha()}
         if len(found.intersection(ALPHABETS)) > 1 or unicodedata.normalize("NFKC", word) != word:
             return str(word)

@@ -64,6 +64,10 @@ class BoardRow:
         """The explainer's family."""
         return self.submitted.explainer.family
 
+    def scores(self, label: MetricLabel) -> Scores:
+        """The headline value of every sample."""
+        return self.submission.scores(self.submitted, label)
+
     @property
     def failed(self) -> int:
         """Samples that failed, counted in each seed."""
@@ -136,7 +140,6 @@ class Board:
     about_model: Mapping[MetricLabel, MetricResult]
     """Metrics of the model itself: the same under every explainer, so never ranked."""
     rows: Sequence[BoardRow]
-    rankings: Mapping[MetricLabel, Ranking]
     quality: Mapping[MetricLabel, MetricQuality]
     agreement: Mapping[tuple[MetricLabel, MetricLabel], float]
     """Rank correlations between metrics over rows."""
@@ -146,6 +149,10 @@ class Board:
     """Rows that files give different values of; every one of them is among the rows."""
     left_out: Mapping[MetricLabel, Sequence[str]] = field(default_factory=dict)
     """Metrics on whose meaning files disagree, with what they say: no column of them can be ranked."""
+
+    def ranking(self, label: MetricLabel) -> Ranking:
+        """The ranking by a metric, with all its pairs, computed again."""
+        return _ranking(label, self.metrics[label], {row.name: row for row in self.rows if label in row.cells})
 
     @property
     def title(self) -> str:
@@ -219,13 +226,20 @@ def _board(
     every, left_out = columns(claim.submission for claim in claims)
     metrics = {label: info for label, info in every.items() if info.level == "explainer"}
     named, conflicts = settled(claims)
-    rankings = {label: _ranking(label, info, named) for label, info in metrics.items()}
-    placed = {label: {ranked.name: ranked for ranked in ranking.rows} for label, ranking in rankings.items()}
+    placed: dict[MetricLabel, dict[str, Ranked]] = {}
+    quality: dict[MetricLabel, MetricQuality] = {}
+    means: dict[MetricLabel, dict[str, float]] = {}
+    for label, info in metrics.items():
+        # of a thousand rows a ranking has millions of pairs: it is not kept
+        ranking = _ranking(label, info, {name: claim for name, claim in named.items() if label in claim.row.results})
+        placed[label] = {ranked.name: ranked for ranked in ranking.rows}
+        quality[label] = metric_quality(ranking, _halves(label, named))
+        means[label] = ranking.means()
     rows = []
     for name, claim in named.items():
         results = claim.row.results
         cells = {
-            label: BoardCell(results[label], ranked, rankings[label].separates and ranked.tied_with_best)
+            label: BoardCell(results[label], ranked, quality[label].separates and ranked.tied_with_best)
             for label in metrics
             if label in results and (ranked := placed[label][name])
         }
@@ -241,9 +255,8 @@ def _board(
         metrics,
         _about_model(every, claims),
         rows,
-        rankings,
-        {label: metric_quality(ranking, _halves(label, named)) for label, ranking in rankings.items()},
-        metric_agreement(rankings),
+        quality,
+        metric_agreement(means),
         [found for found in rules.get(identity.rules_key, ()) if rule_name(identity.removal) in found.rules],
         conflicts,
         left_out,
@@ -265,9 +278,10 @@ def _about_model(metrics: Mapping[MetricLabel, MetricInfo], claims: Sequence[Cla
     return made
 
 
-def _ranking(label: MetricLabel, info: MetricInfo, named: Mapping[str, Claim]) -> Ranking:
-    table = {name: claim.scores(label) for name, claim in named.items() if label in claim.row.results}
-    searches = {name for name, claim in named.items() if claim.row.explainer.family == SEARCH}
+def _ranking(label: MetricLabel, info: MetricInfo, named: Mapping[str, Claim | BoardRow]) -> Ranking:
+    """The ranking of rows by a metric that all of them have."""
+    table = {name: row.scores(label) for name, row in named.items()}
+    searches = {name for name, row in named.items() if row.family == SEARCH}
     scale = info.scale or "linear"
     try:
         return rank(table, info.direction, scale=scale, relevant=info.relevant, references=searches)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import combinations
 
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.results.near import distances, share
@@ -32,6 +33,11 @@ class Claim:
     def key(self) -> str:
         """Of one explainer and set of seeds: claims that share it are claims of the same row."""
         return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds])
+
+    @property
+    def family(self) -> str:
+        """The explainer's family."""
+        return self.row.explainer.family
 
     def scores(self, label: MetricLabel) -> Scores:
         """The headline value of every sample."""
@@ -107,7 +113,7 @@ def settled(claims: Sequence[Claim]) -> tuple[dict[str, Claim], list[Conflict]]:
 
 
 def _conflicts(rivals: Sequence[Claim]) -> list[Conflict]:
-    labels = {label: None for one in rivals for other in rivals for label in one.differs(other)}
+    labels = {label: None for one, other in combinations(rivals, 2) for label in one.differs(other)}
     return [
         Conflict(
             rivals[0].row.explainer.title,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.boards import Board
+from slalom_bench.results.boards import Board, BoardCell
 from slalom_bench.results.quality import POWER, pair_level, texts_needed
 from slalom_bench.results.ranking import Ranking
 from slalom_bench.results.statistics import LEVEL
@@ -61,7 +61,7 @@ def power_table(boards: Sequence[Board], question: Question) -> list[PowerRow]:
     rows = [row for board in boards for row in _rows(board, question)]
     if not rows:
         metrics = sorted({info.name for board in boards for info in board.metrics.values()})
-        names = sorted({name for board in boards for ranking in board.rankings.values() for name in ranking.names})
+        names = sorted({row.name for board in boards for row in board.rows if any(map(_ranked, row.cells.values()))})
         raise InvalidInput(
             f"nothing to compare: metrics here are {', '.join(metrics) or 'none'}, "
             f"ranked methods {', '.join(names) or 'none'}, with two texts at least"
@@ -69,9 +69,13 @@ def power_table(boards: Sequence[Board], question: Question) -> list[PowerRow]:
     return rows
 
 
+def _ranked(cell: BoardCell) -> bool:
+    return cell.ranked.rank is not None
+
+
 def _rows(board: Board, question: Question) -> Iterator[PowerRow]:
     for label, info in board.metrics.items():
-        ranking = board.rankings[label]
+        ranking = board.ranking(label)
         wanted = question.metric in (None, info.name, str(label), label.unversioned)
         if not wanted or len(ranking.names) < 2 or len(ranking.scores) < 2:
             continue

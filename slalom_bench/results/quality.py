@@ -45,6 +45,11 @@ class MetricQuality:
     texts_needed: int | None
     """To separate these two in four of five runs; None where they do not differ, or more than a million."""
 
+    @property
+    def separates(self) -> bool:
+        """Whether any two methods are told apart; if none are, nothing is marked."""
+        return bool(self.told_apart)
+
 
 def metric_quality(ranking: Ranking, halves: Sequence[Mapping[str, Scores]] = (), seed: int = 0) -> MetricQuality:
     """The quality of a metric.
@@ -178,12 +183,12 @@ def _top_two(ranking: Ranking) -> tuple[int | None, bool]:
     return (None if level is None or sd == 0 else texts_needed(mean / sd, level)), bool(matters)
 
 
-def metric_agreement(rankings: Mapping[K, Ranking]) -> dict[tuple[K, K], float]:
+def metric_agreement(means: Mapping[K, Mapping[str, float]]) -> dict[tuple[K, K], float]:
     """Spearman correlation of every two metrics over the methods that both rank; +1: the same order, best to worst.
 
-    Left out where fewer than three methods are ranked by both, or one gives them all the same mean.
+    Given are the means of the methods by every metric, turned so that smaller is better (`Ranking.means`). Left out
+    where fewer than three methods are ranked by both, or one gives them all the same mean.
     """
-    means = {label: dict(zip(r.names, r.scores.mean(axis=0), strict=True)) for label, r in rankings.items() if r.names}
     found = {}
     for one, other in combinations(means, 2):
         common = [name for name in means[one] if name in means[other]]

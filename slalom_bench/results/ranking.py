@@ -15,7 +15,7 @@ import numpy as np
 from slalom_bench.core.types import Floats
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.separation import Pairwise, all_pairs
-from slalom_bench.results.statistics import ROUNDING, Scores, Summary, student_interval, summarise
+from slalom_bench.results.statistics import ROUNDING, Scores, student_interval
 
 Direction = Literal["higher", "lower"]
 Scale = Literal["linear", "log"]
@@ -52,10 +52,9 @@ class GeometricMean:
 
 @dataclass(frozen=True)
 class Ranked:
-    """One row of a ranking: its own summary, and its place among the samples that all ranked rows define."""
+    """One row of a ranking: its place among the samples that all ranked rows define."""
 
     name: str
-    summary: Summary
     verdict: Verdict = "not ranked"
     rank: int | None = None
     rank_low: int | None = None
@@ -86,6 +85,10 @@ class Ranking:
     pairs: Pairwise
     relevant: float | None
     """The smallest difference that matters, on the compared scale."""
+
+    def means(self) -> dict[str, float]:
+        """The mean of every ranked row, on the compared scale."""
+        return dict(zip(self.names, self.scores.mean(axis=0).tolist(), strict=True)) if self.names else {}
 
     @property
     def separates(self) -> bool:
@@ -124,18 +127,18 @@ def rank(
     """
     if direction not in ("higher", "lower"):
         raise InvalidInput(f"direction must be higher or lower, not {direction!r}")
-    summaries = {name: summarise(row.values(), confidence=confidence, seed=seed) for name, row in table.items()}
     names, scores = paired({name: row for name, row in table.items() if name not in references})
     floor = log_floor(scores, _defined(table)) if scale == "log" else 0.0
     turned = turn(scores, direction, scale, floor)
     matters = np.log1p(relevant) if scale == "log" and relevant is not None else relevant
     pairs = all_pairs(turned, level=round(1 - confidence, 12), seed=seed)
     means = {
-        name: geometric_mean(row, floor, confidence) if scale == "log" and summaries[name].n else None
+        name: geometric_mean(row, floor, confidence) if scale == "log" and set(row.values()) - {None} else None
         for name, row in table.items()
     }
-    rows = _ranked(names, summaries, means, turned, pairs, matters, (direction, scale))
-    rows += [Ranked(name, summaries[name], geometric=means[name]) for name in table if name not in names]
+    rows = _ranked(names, means, turned, pairs, matters, (direction, scale))
+    ranked = set(names)
+    rows += [Ranked(name, geometric=means[name]) for name in table if name not in ranked]
     return Ranking(rows, scale, names, turned, pairs, matters)
 
 
@@ -193,7 +196,6 @@ def geometric_mean(row: Scores, floor: float, confidence: float = 0.95) -> Geome
 
 def _ranked(
     names: Sequence[str],
-    summaries: Mapping[str, Summary],
     means: Mapping[str, GeometricMean | None],
     scores: Floats,
     pairs: Pairwise,
@@ -216,7 +218,6 @@ def _ranked(
         rows.append(
             Ranked(
                 names[i],
-                summaries[names[i]],
                 "best" if i == best else verdict,
                 int(places[i]),
                 *sets[i],

@@ -119,6 +119,8 @@ def across_rules(submissions: Sequence[Submission]) -> dict[str, list[RuleAgreem
         By `CellIdentity.rules_key`, in the order of tables, the agreements of every metric and pair of rules; nothing
         where there is one rule.
     """
+    if len({(submission.removal.name, rule_name(submission.removal)) for submission in submissions}) < 2:
+        return {}
     known, _ = columns(submissions)
     by_column: dict[Column, _Rules] = {}
     for claim in _undisputed(submissions):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from slalom_bench.results.statistics import EXACT, LEVEL, ROUNDING, random_signs
 
 PAIR_FLIPS = 4999
 """Random sign patterns for more samples than are enumerated: a p-value is then known to 0.003 at the level."""
+WORK = 100_000_000
+"""Statistics computed at most: above 140 methods there are fewer patterns, FEWEST at least. The level holds for any
+number of them; with fewer, less is separated."""
+FEWEST = 99
 BLOCK = 200_000
 """Statistics held at once: what stays in a processor's cache."""
 SLACK = 1e-9
@@ -43,7 +48,7 @@ class Pairwise:
         """m x m: the row is better than the column; the chance of any wrong one is at most the level."""
         return self.p <= self.level
 
-    @property
+    @cached_property
     def upper(self) -> Floats:
         """Upper ends of the simultaneous intervals of the differences; the lower ones are minus the transpose."""
         width = self.critical * self.error if np.isfinite(self.critical) else np.full_like(self.error, np.inf)
@@ -117,14 +122,14 @@ def all_pairs(
     if n < 2 or m < 2:
         return Pairwise(n, difference, np.zeros((m, m)), np.inf, np.ones((m, m)), level)
     centred = scores - means
-    squares = ((centred[:, :, None] - centred[:, None, :]) ** 2).sum(axis=0)
+    # row by row: all at once would take n x m x m numbers
+    squares = np.stack([((centred - centred[:, i : i + 1]) ** 2).sum(axis=0) for i in range(m)])
     noise = ROUNDING * float(np.abs(scores).max())
     squares[squares <= n * noise**2] = 0.0
     error = np.sqrt(squares / (n - 1) / n)
     certain = np.where(-difference > noise, np.inf, 0.0)
     observed = np.divide(-difference, error, out=certain, where=error > 0)
-    one, other = np.triu_indices(m, 1) if among is None else np.array(among, np.intp).reshape(-1, 2).T
-    family = np.concatenate([one, other]), np.concatenate([other, one])
+    family = np.triu_indices(m, 1) if among is None else tuple(np.array(among, np.intp).reshape(-1, 2).T)
     p, critical = _against_flips(observed, centred, squares, family, level, seed, flips)
     return Pairwise(n, difference, error, critical, p, level)
 
@@ -133,26 +138,32 @@ def _against_flips(
     observed: Floats,
     centred: Floats,
     squares: Floats,
-    family: tuple[Ints, Ints],
+    family: tuple[Ints, ...],
     level: float,
     seed: int,
     flips: int,
 ) -> tuple[Floats, float]:
-    """Step-down p-values of the observed statistics (m x m), and the single-step critical value."""
+    """Step-down p-values of the observed statistics (m x m), and the single-step critical value.
+
+    A pair in the other order has minus the statistic. So pairs are kept once, the better column first: the largest over
+    one of them and all ordered pairs below it is the largest over it and those after it, or minus the smallest of all.
+    """
     n, m = centred.shape
-    first, second = family
+    one, other = family
+    turned = observed[one, other] < observed[other, one]
+    first, second = np.where(turned, other, one), np.where(turned, one, other)
     order = np.argsort(-observed[first, second], kind="stable")
     first, second = first[order], second[order]
     t, square = observed[first, second], squares[first, second][:, None]
     reached = np.zeros(len(t))
     maxima = np.empty(0)
-    for signs in _patterns(n, len(t), flips, seed):
+    for signs in _patterns(n, 2 * len(t), flips, seed):
         sums = (signs @ centred).T
         total = sums[second] - sums[first]
         variance = np.maximum(square - total**2 / n, SLACK * square) / (n - 1)
         flipped = np.divide(total, np.sqrt(n * variance), out=np.zeros_like(total), where=variance > 0)
-        # the largest over a pair and all pairs whose observed statistics are smaller
         largest = np.maximum.accumulate(flipped[::-1], axis=0)[::-1]
+        largest = np.maximum(largest, -flipped.min(axis=0))
         reached += (largest >= t[:, None] * (1 - SLACK) - SLACK).sum(axis=1)
         maxima = np.append(maxima, largest[0])
     itself = 2 if n <= EXACT else 1
@@ -166,10 +177,12 @@ def _against_flips(
 
 def _patterns(n: int, columns: int, flips: int, seed: int) -> Iterator[Floats]:
     """Sign patterns in blocks: all but the two that flip nothing for few samples, else random ones."""
+    rows = max(1, BLOCK // max(n, columns))
     if n <= EXACT:
         codes = np.arange(1, 2**n - 1)
-        yield np.where((codes[:, None] >> np.arange(n)) & 1, -1.0, 1.0)
+        every = np.where((codes[:, None] >> np.arange(n)) & 1, -1.0, 1.0)
+        yield from np.split(every, range(rows, len(every), rows))
         return
-    rows = max(1, BLOCK // max(n, columns))
+    flips = min(flips, max(FEWEST, WORK // columns))
     for block, start in enumerate(range(0, flips, rows)):
         yield random_signs(n, block, min(rows, flips - start), seed)

@@ -171,8 +171,8 @@ def blind(board: Board) -> list[str]:
     """Names of metrics that cannot tell the methods apart: nothing is marked there."""
     return [
         board.metrics[label].name
-        for label, ranking in board.rankings.items()
-        if not ranking.separates and len(ranking.names) > 1
+        for label, quality in board.quality.items()
+        if not quality.separates and quality.methods > 1
     ]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ from slalom_bench.results.boards import Board
 from slalom_bench.showing import wording
 from slalom_bench.showing.views import board_view, budget_plots, column
 
+TABLE_ROWS = 200
+"""Rows of a table on one page: a browser lays out a few thousand cells at once."""
+PAGE_ROWS = 500
+TABLE_WEIGHT = 5
+"""What stands about a table, in rows."""
 TEMPLATES = Path(__file__).parent / "templates"
 GROUPS: tuple[tuple[Tier, str, str], ...] = (
     ("full", "Full models", "Models of the size that the task calls for."),
@@ -62,20 +68,72 @@ def render(template: str, **values: Any) -> str:
     )
 
 
-def index(boards: Sequence[Board]) -> str:
-    """The leaderboard page."""
-    budgets = budget_plots(boards)
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a board, which is whole where it has few."""
+
+    board: Board
+    number: int
+    words: str
+    """`rows 201 to 400 of 1,000`; empty for a whole one."""
+
+    @property
+    def title(self) -> str:
+        """The board, and which rows of it."""
+        return f"{self.board.title}{f', {self.words}' if self.words else ''}"
+
+
+def parts(board: Board) -> list[Part]:
+    """A board in parts of TABLE_ROWS rows, of which the first has the plots."""
+    count = len(board.rows)
+    if count <= TABLE_ROWS:
+        return [Part(board, 0, "")]
+    made = []
+    for number, start in enumerate(range(0, count, TABLE_ROWS)):
+        rows = board.rows[start : start + TABLE_ROWS]
+        words = f"rows {start + 1:,} to {start + len(rows):,} of {count:,}"
+        made.append(Part(replace(board, rows=rows, key=f"{board.key}-{number}"), number, words))
+    return made
+
+
+def pages(boards: Sequence[Board]) -> dict[str, str]:
+    """The leaderboard, file name to page: `index.html`, and where that would be too long `index-2.html` and so on."""
+    ordered = [board for tier, _, _ in GROUPS for board in boards if board.tier == tier]
+    held: list[list[Part]] = [[]]
+    room = PAGE_ROWS
+    for part in (part for board in ordered for part in parts(board)):
+        weight = len(part.board.rows) + TABLE_WEIGHT
+        if weight > room and held[-1]:
+            held.append([])
+            room = PAGE_ROWS
+        held[-1].append(part)
+        room -= weight
+    names = ["index.html", *(f"index-{number}.html" for number in range(2, len(held) + 1))]
+    titles = [" to ".join(dict.fromkeys((own[0].title, own[-1].title))) if own else "" for own in held]
+    links = list(zip(names, titles, strict=True)) if len(names) > 1 else []
+    lead = wording.recomputed([row for board in boards for row in board.rows])
+    budgets = budget_plots(ordered)
+    return {name: _page(name, own, links, lead, budgets) for name, own in zip(names, held, strict=True)}
+
+
+def _page(
+    name: str,
+    held: Sequence[Part],
+    links: Sequence[tuple[str, str]],
+    lead: str,
+    budgets: Mapping[str, Sequence[dict[str, Any]]],
+) -> str:
     groups = []
     for tier, title, note in GROUPS:
-        views = [board_view(b, budgets.get(b.key, ()), public=True) for b in boards if b.tier == tier]
+        views = [_view(part, budgets) for part in held if part.board.tier == tier]
         if views:
             groups.append({"title": title, "note": note, "boards": views})
+    boards = [part.board for part in held]
     metrics = {(info.name, info.version): column(label, info) for b in boards for label, info in b.metrics.items()}
-    rows = [row for board in boards for row in board.rows]
     choices = [
         ("task", sorted({board.identity.task.name for board in boards})),
         ("model", sorted({board.identity.model.name for board in boards})),
-        ("family", sorted({row.family for row in rows})),
+        ("family", sorted({row.family for board in boards for row in board.rows})),
         ("protocol", sorted({board.identity.protocol for board in boards})),
     ]
     return render(
@@ -83,8 +141,19 @@ def index(boards: Sequence[Board]) -> str:
         title="slalom-bench leaderboard",
         heading="Which token attribution explains a model best?",
         lead="Faithfulness, ranking quality and cost of token attributions for text classifiers, with intervals and "
-        f"honest ties. Each row names the command that computes it. {wording.recomputed(rows)}",
+        f"honest ties. Each row names the command that computes it. {lead}",
         groups=groups,
         choices=choices,
         metrics=[metrics[key] for key in sorted(metrics)],
+        here=name,
+        links=links,
     )
+
+
+def _view(part: Part, budgets: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, Any]:
+    board = part.board
+    plots = budgets.get(board.key.removesuffix(f"-{part.number}") if part.words else board.key, ())
+    made = board_view(board, () if part.number else plots, public=True) | {"part": part.words}
+    if part.number:
+        made |= {"plots": [], "more_plots": [], "not_drawn": 0}
+    return made

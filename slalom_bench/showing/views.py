@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from markupsafe import Markup
@@ -17,6 +18,8 @@ from slalom_bench.showing import comparing, wording
 from slalom_bench.showing.figures import Point, Series, family_class, lines, scatter, strips, whisker
 from slalom_bench.showing.wording import ARROWS, number
 
+DRAWN = 60
+"""Rows whose points and lines a plot can hold."""
 COST_COLUMNS = (
     ("queries", "Sequences asked of the model: what a budget limits."),
     ("forwards", "Sequences that went through the model: duplicates and known answers left out."),
@@ -57,9 +60,12 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = (), *, public: bo
         for label, cell in row.cells.items()
         for reason, count in cell.result.reasons.items()
     ]
+    drawn = first_rows(board, DRAWN)
+    costs = cost_plots(drawn)
     return {
         "key": board.key,
         "public": public,
+        "part": "",
         "title": board.title,
         "task": board.identity.task.name,
         "model": board.identity.model.name,
@@ -78,11 +84,17 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = (), *, public: bo
         "too_few": wording.TOO_FEW if board.too_few else "",
         "reused": wording.REUSED if any(row.reused for row in board.rows) else "",
         "told": wording.DIAGNOSTICS if any(row.diagnostics for row in board.rows) else "",
-        "plots": [*curve_plots(board), *cost_plots(board)[:1], *plots],
-        "more_plots": cost_plots(board)[1:],
+        "plots": [*curve_plots(drawn), *costs[:1], *plots],
+        "more_plots": costs[1:],
+        "not_drawn": len(board.rows) - len(drawn.rows),
         "reasons": reasons,
         "undefined_total": sum(reason["count"] for reason in reasons),
     }
+
+
+def first_rows(board: Board, count: int) -> Board:
+    """The board with so many rows, the first by its first metric."""
+    return board if len(board.rows) <= count else replace(board, rows=board.rows[:count])
 
 
 def _quality_view(board: Board) -> dict[str, Any]:
@@ -246,7 +258,7 @@ def budget_plots(boards: Sequence[Board]) -> dict[str, list[dict[str, Any]]]:
         last = members[-1]
         for label, info in last.metrics.items():
             series = []
-            for i, row in enumerate(last.rows):
+            for i, row in enumerate(first_rows(last, DRAWN).rows):
                 points = [
                     (float(board.identity.budget), mean) for board in members for mean in _means(board, row.name, label)
                 ]

@@ -32,7 +32,7 @@ def test_two_methods_and_their_texts(made):
     assert row.texts == len(d)
     assert (row.difference, row.sd) == (pytest.approx(abs(d.mean())), pytest.approx(d.std(ddof=1)))
     assert row.alone == texts_needed(d.mean() / d.std(ddof=1), 0.05)
-    assert row.together == texts_needed(d.mean() / d.std(ddof=1), pair_level(board.rankings[label].pairs))
+    assert row.together == texts_needed(d.mean() / d.std(ddof=1), pair_level(board.ranking(label).pairs))
     assert row.together >= row.alone
 
 

@@ -108,7 +108,8 @@ def test_metrics_agree_from_best_to_worst():
     other = rank(rows({"d": [1, 2], "e": [2, 3]}), "lower")
     flat = rank(rows({"a": [1, 1], "b": [1, 1], "c": [1, 1]}), "lower")
     # on a, b, c: 1, 2, 3 against 1, 3, 2: 1 - 6 * 2 / 24
-    found = metric_agreement({"error": error, "gain": gain, "other": other, "flat": flat})
+    ranked = {"error": error, "gain": gain, "other": other, "flat": flat}
+    found = metric_agreement({name: one.means() for name, one in ranked.items()})
     assert found == {("error", "gain"): pytest.approx(0.5)}
 
 

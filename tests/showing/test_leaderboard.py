@@ -302,7 +302,7 @@ def test_a_file_from_before_metrics_declared_a_scale_reads_the_same_and_keeps_it
     assert json.loads(to_text(old)) == data
     assert old.file_name != full.file_name
     # what it does not say is asked of the registered metric
-    assert [b.rankings.keys() for b in boards([old])] == [b.rankings.keys() for b in boards([full])]
+    assert [b.quality.keys() for b in boards([old])] == [b.quality.keys() for b in boards([full])]
     for mine, theirs in zip(boards([old]), boards([full]), strict=True):
         assert {r.name: r.cells for r in mine.rows} == {r.name: r.cells for r in theirs.rows}
     # and of a metric that nobody knows, nothing is assumed
