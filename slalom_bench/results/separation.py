@@ -155,16 +155,17 @@ def _against_flips(
     order = np.argsort(-observed[first, second], kind="stable")
     first, second = first[order], second[order]
     t, square = observed[first, second], squares[first, second][:, None]
+    floor, due = SLACK * square, (t * (1 - SLACK) - SLACK)[:, None]
     reached = np.zeros(len(t))
     maxima = np.empty(0)
     for signs in _patterns(n, 2 * len(t), flips, seed):
         sums = (signs @ centred).T
         total = sums[second] - sums[first]
-        variance = np.maximum(square - total**2 / n, SLACK * square) / (n - 1)
+        variance = np.maximum(square - total**2 / n, floor) / (n - 1)
         flipped = np.divide(total, np.sqrt(n * variance), out=np.zeros_like(total), where=variance > 0)
         largest = np.maximum.accumulate(flipped[::-1], axis=0)[::-1]
         largest = np.maximum(largest, -flipped.min(axis=0))
-        reached += (largest >= t[:, None] * (1 - SLACK) - SLACK).sum(axis=1)
+        reached += (largest >= due).sum(axis=1)
         maxima = np.append(maxima, largest[0])
     itself = 2 if n <= EXACT else 1
     adjusted = np.maximum.accumulate((reached + itself) / (len(maxima) + itself))

@@ -1,12 +1,13 @@
 """All pairs at once: against an enumeration that shares no code, against simulation, and at the edges."""
 
+import tracemalloc
 from itertools import pairwise, product
 
 import numpy as np
 import pytest
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.separation import all_pairs, too_few
+from slalom_bench.results.separation import FEWEST, all_pairs, too_few
 
 
 def t_value(d):
@@ -141,3 +142,26 @@ def test_the_same_scores_and_seed_give_the_same_numbers():
     # order and shifts of the methods do not matter
     assert all_pairs(x[:, ::-1]).critical == pytest.approx(all_pairs(x).critical)
     assert all_pairs(x + 5).critical == pytest.approx(all_pairs(x).critical)
+
+
+def test_a_thousand_methods_take_memory_for_their_pairs_and_no_more():
+    m, n = 400, 20
+    x = np.random.default_rng(0).normal(size=(n, m))
+    x[:, 0] -= 9.0
+    tracemalloc.start()
+    found = all_pairs(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # m x m numbers ten times over, where n x m x m were held once more than that
+    assert peak < 20 * m * m * 8 < 2 * n * m * m * 8
+    assert found.better[0, 1:].all()
+    assert not found.better[1:, 0].any()
+
+
+def test_with_few_patterns_equal_methods_are_still_told_apart_in_one_run_of_twenty_at_most():
+    # what a table of a thousand rows is left with
+    wrong = sum(
+        bool(all_pairs(np.random.default_rng(seed).normal(size=(20, 8)), seed=seed, flips=FEWEST).better.any())
+        for seed in range(300)
+    )
+    assert wrong <= 27  # 15 are expected, with a standard deviation of 3.8

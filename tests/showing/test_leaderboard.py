@@ -23,7 +23,8 @@ from slalom_bench.running.identity import MetricLabel
 from slalom_bench.showing import markdown, wording
 from slalom_bench.showing.figures import Axis, Series, lines, scatter
 from slalom_bench.showing.leaderboard import generate, read_results, stale, task_file, write
-from slalom_bench.showing.views import board_view
+from slalom_bench.showing.page import TABLE_ROWS
+from slalom_bench.showing.views import board_view, cost_plots
 from slalom_bench.showing.wording import number
 
 NASTY = '<img src=x onerror="alert(1)">'
@@ -329,6 +330,61 @@ def test_a_forge_renders_tables_and_no_markup_of_a_submission(submissions):
     assert not re.search(r"<(?:img|script|a)[ >]", html)
     for table in re.findall(r"<table>.*?</table>", html, re.S):
         assert len({row.count("<td") for row in re.findall(r"<tr>.*?</tr>", table, re.S) if "<td" in row}) == 1
+
+
+def many_rows(submission: Submission, count: int) -> Submission:
+    """A file with so many rows of one budget, all of them alike but in name."""
+    data = json.loads(to_text(submission))
+    row = next(row for row in data["rows"] if row["explainer"]["name"] == "random")
+    data["rows"] = [{**row, "explainer": {**row["explainer"], "name": f"method-{i:04}"}} for i in range(count)]
+    return Submission.model_validate(data)
+
+
+def test_a_long_table_is_on_several_pages_and_every_row_on_one_of_them(submissions):
+    count = 3 * TABLE_ROWS + 50
+    files = generate([many_rows(submissions[0], count), *submissions[1:]])
+    pages = {name: text for name, text in files.items() if name.startswith("index")}
+    assert sorted(pages) == ["index-2.html", "index.html"]
+    shown = [name for text in pages.values() for name in re.findall(r'<span class="who">(method-\d+)</span> ', text)]
+    assert sorted(shown) == [f"method-{i:04}" for i in range(count)]
+    for name, text in pages.items():
+        assert len(text) < 3_000_000
+        assert all(f'href="{other}"' in text for other in pages if other != name)
+        ids = re.findall(r' id="([^"]+)"', text)
+        assert len(ids) == len(set(ids))
+    assert f"rows {TABLE_ROWS + 1} to {2 * TABLE_ROWS} of {count}" in pages["index.html"] + pages["index-2.html"]
+    first = files["synthetic-slalom.md"]
+    assert f"These are the first {TABLE_ROWS} of {count} rows" in first
+    assert f"- method-{TABLE_ROWS - 1:04}: " in first
+    assert f"- method-{TABLE_ROWS:04}: " not in first
+
+
+def test_pages_that_are_no_longer_needed_are_removed_and_nobody_elses(submissions, tmp_path):
+    files = generate([many_rows(submissions[0], 3 * TABLE_ROWS + 50)])
+    write(files, tmp_path)
+    (tmp_path / "index-mine.html").write_text("mine")
+    assert (tmp_path / "index-2.html").is_file()
+    write(generate(submissions), tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.html")) == ["index-mine.html", "index.html"]
+
+
+def test_reruns_on_another_machine_confirm_rows_and_every_machine_keeps_its_times(submissions):
+    full = next(s for s in submissions if s.model.tier == "full")
+    later = {"origin__machine__model": "another processor", "origin__started": "2099-01-01T00:00:00+00:00"}
+    seconds = {f"rows__{i}__cost__median_seconds": 77.0 + i for i, row in enumerate(full.rows)}
+    other = altered(full, **later, **seconds, rows__0__failures={"Odd": 1})
+    for board, alone in zip(boards([other, full]), boards([full]), strict=True):
+        assert [(row.name, row.seconds, row.submission) for row in board.rows] == [
+            (row.name, row.seconds, full) for row in alone.rows
+        ]
+        first, second = board.machines()
+        assert {len(first[1]), len(second[1])} == {5}
+        times = {machine.model: {row.seconds for row in rows} for machine, rows in (first, second)}
+        assert min(times["another processor"]) >= 77.0
+        said = "reproduced elsewhere, largest difference 0 of a value (1 other file)"
+        assert {wording.standing(row) for row in board.rows} == {said}
+        notes = [plot["note"] for plot in cost_plots(board) if "against time" in plot["title"]]
+        assert {"another processor" in note for note in notes} == {True, False}
 
 
 def test_names_stay_text_in_markdown():

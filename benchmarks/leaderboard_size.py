@@ -1,0 +1,75 @@
+"""How long `leaderboard` takes, how much memory, and how long its pages are, for many files and long tables.
+
+    python benchmarks/leaderboard_size.py FILES TABLES     (10000 10: ten tables of a thousand rows)
+
+The files are copies of one row of a committed submission under other names, every score changed a little.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from slalom_bench.results.statistics import summarise
+from slalom_bench.results.submission import Submission, to_text
+from slalom_bench.showing.leaderboard import generate, read_results
+
+METRICS = 3
+
+
+def make(folder: Path, files: int, tables: int) -> None:
+    """Write so many submissions of one row each."""
+    source = min((Path(__file__).parents[1] / "leaderboards" / "results").glob("*.json"))
+    base = json.loads(source.read_text())
+    labels = list(base["rows"][0]["results"])[:METRICS]
+    base["metrics"] = {label: base["metrics"][label] for label in labels}
+    (row,) = json.loads(json.dumps(base["rows"][:1]))
+    rng = np.random.default_rng(0)
+    for i in range(files):
+        results = {label: _moved(row["results"][label], rng) for label in labels}
+        own = {**row, "results": results, "explainer": {**row["explainer"], "name": f"method-{i}"}}
+        made = Submission.model_validate({**base, "max_tokens": 100 + i % tables, "rows": [own]})
+        (folder / made.file_name).write_text(to_text(made))
+
+
+def _moved(result: dict[str, object], rng: np.random.Generator) -> dict[str, object]:
+    values = [
+        None if v is None or abs(v) > 0.8 else float(f"{v * (1 + rng.random() / 5):.6g}") for v in result["values"]
+    ]  # type: ignore[attr-defined]
+    undefined = sum(v is None for v in values)
+    return {
+        **result,
+        **vars(summarise(values)),
+        "values": values,
+        "halves": [],
+        "reasons": {"odd": undefined} if undefined else {},
+    }
+
+
+def main(files: int, tables: int) -> None:
+    """Print what it takes."""
+    with TemporaryDirectory() as name:
+        make(Path(name), files, tables)
+        start = time.process_time()
+        submissions = read_results(Path(name))
+        read = time.process_time()
+        pages = generate(submissions)
+        done = time.process_time()
+    largest = max(len(text) for text in pages.values())
+    print(
+        f"{files} files in {tables} tables: read {read - start:.1f} s, generate {done - read:.1f} s of processor time"
+    )
+    print(
+        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB; {len(pages)} pages, the longest of "
+        f"{largest:,} letters"
+    )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]))
