@@ -113,6 +113,8 @@ class ExplainerEntry(Entry[Explainer]):
     kind = "explainer"
     stochastic: bool
     family: str
+    extra: str = ""
+    """The extra of this package that it needs, if any; a plan skips it where that is not installed."""
 
 
 @dataclass(frozen=True, kw_only=True)

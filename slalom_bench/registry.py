@@ -289,7 +289,14 @@ def model(
 
 
 def explainer(
-    name: str, *, version: int, needs: Iterable[str], stochastic: bool, family: str, argument: str | None = None
+    name: str,
+    *,
+    version: int,
+    needs: Iterable[str],
+    stochastic: bool,
+    family: str,
+    argument: str | None = None,
+    extra: str = "",
 ) -> Callable[[C], C]:
     """Register an explainer (see `slalom_bench.interfaces.Explainer`).
 
@@ -301,9 +308,10 @@ def explainer(
         family: a word for filtering (slalom, additive, gradient, lrp, attention, baseline, ...); boards do not rank
             `search`.
         argument: the parameter that `name:argument` fills, if the explainer takes one.
+        extra: the extra of this package whose packages it imports (`slalom_bench.core.extras`).
     """
     return explainers.register(
-        name, version=version, needs=needs, stochastic=stochastic, family=family, argument=argument
+        name, version=version, needs=needs, stochastic=stochastic, family=family, argument=argument, extra=extra
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from slalom_bench import registry
+from slalom_bench.core.extras import missing_extra
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.references import Ref
 from slalom_bench.errors import Unsupported
@@ -190,11 +191,14 @@ def make_cell(suite: Suite, subject: Planned, explainer: str, budget: int, seed:
 
 
 def _seeds(suite: Suite, subject: Planned, text: str, skips: list[Skip]) -> tuple[int, ...]:
-    """The seeds that an explainer is run with: none where the model does not give what it needs."""
+    """The seeds that an explainer is run with: none where model or installation do not give what it needs."""
     entry = registry.explainers.get(Ref.parse(text).name)
     where = f"{subject.task} · {subject.model} · {text}"
     if subject.capabilities is not None and (missing := sorted(entry.needs - subject.capabilities)):
         skips.append(Skip(where, f"needs {' and '.join(missing)}, which this model does not give"))
+        return ()
+    if reason := missing_extra(entry.extra):
+        skips.append(Skip(where, reason))
         return ()
     if len(suite.seeds) > 1 and not entry.stochastic:
         skips.append(Skip(f"{where} · seeds {suite.seeds[1:]}", "not stochastic: one seed says it all"))

@@ -394,7 +394,13 @@ def test_the_planted_bert_obeys_its_planted_words():
     assert odds["against"] < odds["none"] - 1
 
 
-@pytest.mark.parametrize("name", registry.explainers.names())
+SLOW = {"proxy-spex"}
+"""Minutes each; with small parameters they are checked in their own test files."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in registry.explainers.names()]
+)
 def test_every_registered_explainer_keeps_the_contract(name):
     report = check(name)
     assert report.passed, str(report)
