@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Sets = dict[tuple[int, ...], float]
 """Moebius coefficients by ascending positions."""
 SMALL_DELETIONS = "small-deletions"
-_BOOSTING = {"learning_rate": [0.1], "min_child_samples": [5]}
+_BOOSTING: dict[str, list[Any]] = {"learning_rate": [0.1], "min_child_samples": [5]}
 _LEAST = 20
 """Rows from which trees with five rows a leaf can have splits worth the name."""
 
