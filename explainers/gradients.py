@@ -48,6 +48,27 @@ def _attribute(method: str, classifier: Classifier, words: torch.Tensor, **optio
     return out[0].detach(), np.concatenate(seen)
 
 
+def origin(baseline: str, classifier: Classifier, sample: Sample, words: torch.Tensor) -> torch.Tensor:
+    """A sample's word embeddings (length x width) with those of its content replaced by a baseline's.
+
+    Args:
+        baseline: `zero`, or the token `pad` or `mask`.
+        classifier: the handle.
+        sample: the text.
+        words: its embeddings, special tokens included, which stay.
+    """
+    if baseline == "zero":
+        start = words.clone()
+        start[classifier.content] = 0.0
+        return start
+    if baseline not in _BASELINES:
+        raise InvalidInput(f"unknown baseline {baseline!r}; one of {', '.join(_BASELINES)}")
+    token = classifier.tokens.pad_id if baseline == "pad" else classifier.tokens.mask_id
+    if token is None:
+        raise Unsupported("baseline 'mask': this tokenizer has no mask token; use zero or pad")
+    return classifier.embed(Sample(sample.id, np.full(len(sample), token)))
+
+
 def _published_norms(classifier: Classifier, sample: Sample, scales: Floats, *, times_input: bool) -> Explanation:
     """L2 norms of the summed gradients of the largest logit (found anew at every scale) of the scaled bare content.
 
@@ -282,17 +303,17 @@ class IntegratedGradients:
         if not self.tolerance >= 0:
             raise InvalidInput(f"integrated-gradients: the tolerance must be at least 0, not {self.tolerance}")
         words = classifier.embed(sample)
-        origin = self._origin(classifier, sample, words)
+        start = origin(self.baseline, classifier, sample, words)
         with torch.no_grad():
-            full, base = classifier.log_odds_from_embeddings(torch.stack([words, origin])).tolist()
-        scores, report = self._integrate(classifier, words, origin, full - base, budget - 2)
+            full, base = classifier.log_odds_from_embeddings(torch.stack([words, start])).tolist()
+        scores, report = self._integrate(classifier, words, start, full - base, budget - 2)
         surrogate = LinearSurrogate.from_full(scores, full)
         return Explanation(
             {"attribution": scores}, "attribution", classifier.target, surrogate=surrogate, diagnostics=report
         )
 
     def _integrate(
-        self, classifier: Classifier, words: torch.Tensor, origin: torch.Tensor, change: float, left: int
+        self, classifier: Classifier, words: torch.Tensor, start: torch.Tensor, change: float, left: int
     ) -> tuple[Floats, dict[str, Any]]:
         """Scores and diagnostics of the last of several rounds, which use at most `left` queries together."""
         steps = left if left <= 2 * self.steps else self.steps  # no room for a second, finer round
@@ -301,7 +322,7 @@ class IntegratedGradients:
                 "IntegratedGradients",
                 classifier,
                 words,
-                baselines=origin[None],
+                baselines=start[None],
                 n_steps=steps,
                 internal_batch_size=classifier.rows_per_batch(len(words)),
             )
@@ -320,17 +341,3 @@ class IntegratedGradients:
             "relative_gap": relative,
             "converged": bool(relative <= self.tolerance),
         }
-
-    def _origin(self, classifier: Classifier, sample: Sample, words: torch.Tensor) -> torch.Tensor:
-        """The template with every content token's embedding replaced by the baseline's."""
-        tokens = classifier.tokens
-        if self.baseline == "zero":
-            origin = words.clone()
-            origin[classifier.content] = 0.0
-            return origin
-        if self.baseline not in _BASELINES:
-            raise InvalidInput(f"unknown baseline {self.baseline!r}; one of {', '.join(_BASELINES)}")
-        token = tokens.pad_id if self.baseline == "pad" else tokens.mask_id
-        if token is None:
-            raise Unsupported("baseline 'mask': this tokenizer has no mask token; use zero or pad")
-        return classifier.embed(Sample(sample.id, np.full(len(sample), token)))

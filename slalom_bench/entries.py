@@ -108,7 +108,7 @@ class ModelEntry(Entry[Model]):
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainerEntry(Entry[Explainer]):
-    """A registered explainer; `needs` are out of queries, gradients, attentions, lrp, values."""
+    """A registered explainer; `needs` are out of queries, gradients, attentions, lrp, values, deeplift."""
 
     kind = "explainer"
     stochastic: bool

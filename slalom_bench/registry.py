@@ -303,7 +303,7 @@ def explainer(
     Args:
         name: lower-case letters, digits, dots and dashes.
         version: goes up with every change that can change a number.
-        needs: out of queries, gradients, attentions, lrp, values; a plan skips models that give less.
+        needs: out of queries, gradients, attentions, lrp, values, deeplift; a plan skips models that give less.
         stochastic: whether another seed gives another result.
         family: a word for filtering (slalom, additive, gradient, lrp, attention, baseline, ...); boards do not rank
             `search`.

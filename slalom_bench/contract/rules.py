@@ -40,7 +40,7 @@ LONG_BUDGET = 1100
 TEXTS = 10
 CLEARLY = 0.75
 """AUROC of planted tokens: four standard errors above chance (0.5) for ten texts with 3 planted of 12 tokens."""
-CAPABILITIES = frozenset({"queries", "gradients", "attentions", "lrp", "values"})
+CAPABILITIES = frozenset({"queries", "gradients", "attentions", "lrp", "values", "deeplift"})
 
 
 # ---- what it says of itself ----

@@ -26,10 +26,11 @@ class OutOfMemory(Exception):
 class Backend(Protocol):
     """A model as the handle sees it. Sequences are whole: the special-token template is already round them.
 
-    `capabilities` are out of queries, gradients, attentions, positions, lrp, values. One that names gradients is a
-    `GradientBackend`, one that names attentions an `AttentionBackend`; one that names positions answers sequences whose
-    ids do not stand at 0, 1, 2, ...; one that names lrp or values is a transformer whose layers' maps are known, for
-    relevance propagation and for value zeroing; one whose queries cost money is a `MeteredBackend`.
+    `capabilities` are out of queries, gradients, attentions, positions, lrp, values, deeplift. One that names gradients
+    is a `GradientBackend`, one that names attentions an `AttentionBackend`; one that names positions answers sequences
+    whose ids do not stand at 0, 1, 2, ...; one that names lrp or values is a transformer whose layers' maps are known,
+    for relevance propagation and for value zeroing, one that names deeplift one whose words may be zero; one whose
+    queries cost money is a `MeteredBackend`.
     """
 
     name: str

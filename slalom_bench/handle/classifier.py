@@ -117,7 +117,7 @@ class Classifier:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What the model gives, out of queries, gradients, attentions, positions, lrp, values."""
+        """What the model gives, out of queries, gradients, attentions, positions, lrp, values, deeplift."""
         return self.backend.capabilities
 
     @property

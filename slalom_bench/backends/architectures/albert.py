@@ -11,6 +11,7 @@ class Albert(Architecture):
     """ALBERT (Lan et al. 2020)."""
 
     model_type = "albert"
+    deeplift = True
     maps = LayerMaps("", "embeddings.LayerNorm", queries_and_keys=("query", "key"), values=("value",))
     prefix, suffix = ("[CLS]",), ("[SEP]",)
 

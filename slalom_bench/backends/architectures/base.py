@@ -178,6 +178,8 @@ class Architecture:
     """The special-token template of a model over a list of words."""
     position_table: str = ""
     """The module of the base model that holds the embeddings of absolute positions, if there is one."""
+    deeplift: bool = False
+    """Whether DeepLIFT from the zero embedding is sound: no norm is given the word alone, whose length at zero decides."""
     random_scale: float = 8.0
     """What enlarges the random weights of test models, so that tokens matter."""
 
@@ -208,7 +210,7 @@ class Architecture:
         """What a classifier gives.
 
         Attention maps only with attention heads, positions only with absolute ones, relevance (`lrp`) and zeroed values
-        only where its layers' maps are known.
+        only where its layers' maps are known, `deeplift` only where zero is a baseline.
         """
         found = {"queries", "gradients"}
         if getattr(config, "num_attention_heads", None):
@@ -217,6 +219,8 @@ class Architecture:
             found.add("positions")
         if self.maps is not None:
             found |= {"lrp", "values"} if self.maps.layers else {"lrp"}
+        if self.deeplift:
+            found.add("deeplift")
         return frozenset(found)
 
     def stored_layers(self, config: Any) -> int:

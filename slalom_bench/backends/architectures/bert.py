@@ -52,6 +52,7 @@ class Bert(Architecture):
     model_type = "bert"
     classifier = "BertForSequenceClassification"
     parts = BertParts
+    deeplift = True
     maps = LayerMaps("encoder.layer", "embeddings.LayerNorm", queries_and_keys=("query", "key"), values=("value",))
     prefix, suffix = ("[CLS]",), ("[SEP]",)
     position_table = "embeddings.position_embeddings"

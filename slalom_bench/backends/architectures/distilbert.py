@@ -54,6 +54,7 @@ class DistilBert(Architecture):
     model_type = "distilbert"
     classifier = "DistilBertForSequenceClassification"
     parts = DistilBertParts
+    deeplift = True
     maps = LayerMaps(
         "transformer.layer", "embeddings.LayerNorm", queries_and_keys=("q_lin", "k_lin"), values=("v_lin",)
     )

@@ -11,6 +11,7 @@ class Electra(Architecture):
     """ELECTRA (Clark et al. 2020)."""
 
     model_type = "electra"
+    deeplift = True
     maps = LayerMaps("encoder.layer", "embeddings.LayerNorm", queries_and_keys=("query", "key"), values=("value",))
     prefix, suffix = ("[CLS]",), ("[SEP]",)
 

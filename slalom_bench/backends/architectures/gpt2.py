@@ -63,6 +63,7 @@ class Gpt2(Architecture):
     model_type = "gpt2"
     classifier = "GPT2ForSequenceClassification"
     parts = Gpt2Parts
+    deeplift = True
     maps = LayerMaps("h", "drop", fused=("c_attn",))
     position_table = "wpe"
 

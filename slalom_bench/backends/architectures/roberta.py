@@ -36,6 +36,7 @@ class RobertaPositions(Architecture):
 class Roberta(RobertaPositions):
     """RoBERTa (Liu et al. 2019), and XLM-RoBERTa (Conneau et al. 2020), which has the same layers."""
 
+    deeplift = True
     maps = LayerMaps(
         "encoder.layer",
         "embeddings.LayerNorm",
