@@ -186,7 +186,24 @@ RULES: Mapping[str, Callable[..., Tensor]] = {
 }
 """By name, functions that are made of elementwise ones and products."""
 ELEMENTWISE = frozenset(
-    "gelu tanh relu silu sigmoid softplus elu leaky_relu exp log sqrt rsqrt reciprocal square pow abs".split()
+    [
+        "gelu",
+        "tanh",
+        "relu",
+        "silu",
+        "sigmoid",
+        "softplus",
+        "elu",
+        "leaky_relu",
+        "exp",
+        "log",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "square",
+        "pow",
+        "abs",
+    ]
 )
 
 

@@ -179,7 +179,7 @@ class Architecture:
     position_table: str = ""
     """The module of the base model that holds the embeddings of absolute positions, if there is one."""
     deeplift: bool = False
-    """Whether DeepLIFT from the zero embedding is sound: no norm is given the word alone, whose length at zero decides."""
+    """Whether DeepLIFT from the zero embedding is sound: no norm is given the word alone, so that nothing explodes."""
     random_scale: float = 8.0
     """What enlarges the random weights of test models, so that tokens matter."""
 
