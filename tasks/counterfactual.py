@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slalom_bench.core.types import DataSource, Example, TaskData
-from slalom_bench.data.sources import Absent, Source, SourceRows, file_names, first_present, table_files
+from slalom_bench.data.sources import Absent, Source, SourceRows, file_names, first_present, hub_source, table_files
 from slalom_bench.data.splits import content_hash, distinct, text_hash
 from slalom_bench.data.tables import Row, parse_label, read_rows
 from slalom_bench.errors import InvalidInput
@@ -29,7 +29,8 @@ class _Pair:
 @task(
     "imdb-counterfactual",
     version=1,
-    source="counterfactually augmented IMDB: the authors' paired files in a directory (imdb_counterfactual/*.tsv)",
+    source="counterfactually augmented IMDB: the authors' paired files in a directory (imdb_counterfactual/*.tsv), or "
+    "a hub dataset with the same columns",
     licence="Apache-2.0 (the edits); reviews for research use; cite Kaushik et al. 2020 and Maas et al. 2011",
     citation="Kaushik, Hovy and Lipton 2020, Learning the Difference that Makes a Difference with "
     "Counterfactually-Augmented Data, ICLR",
@@ -44,11 +45,13 @@ class ImdbCounterfactual:
     of `imdb`. The originals stand in IMDB's training split, so that a model trained on it has seen them: only revised
     texts are explained and scored, and an original is no more than what its revision is compared with. For a model
     that has not learnt from IMDB, `texts=both` explains both sides. Dropped are pairs whose texts do not differ in any
-    word, texts that come twice, and training texts that are also evaluation texts. The copy on the hub does not say
-    which texts are a pair, so that a directory is the only source.
+    word, texts that come twice, and training texts that are also evaluation texts. The best known copy on the hub
+    (tasksource/counterfactually-augmented-imdb) does not say which texts are a pair, so that none is looked for there
+    unless `hub` names one that does.
 
     Args:
         texts: `revised`, or `both`: for models that were not trained on IMDB only.
+        hub: a dataset of the hub with the authors' columns Sentiment, Text and batch_id, and splits test and train.
 
     Reference:
         Kaushik, Hovy and Lipton 2020, Learning the Difference that Makes a Difference with Counterfactually-Augmented
@@ -61,11 +64,14 @@ class ImdbCounterfactual:
         "SLALOM_BENCH_DATA=DIR",
     )
 
-    def __init__(self, texts: str = "revised") -> None:
+    def __init__(self, texts: str = "revised", hub: str | None = None) -> None:
         self.texts = texts
+        self.hub = hub
 
     def sources(self, data_dir: Path | None) -> list[Source]:
-        """The directory is the only place: the hub's copy has no pairs."""
+        """The dataset of the hub that was named, else the directory."""
+        if self.hub is not None:
+            return [hub_source(self.hub, ("test", "train"))]
         name = "imdb_counterfactual"
         return [Source("directory", name, lambda: _files(data_dir)[0], lambda: _read(data_dir))]
 
@@ -74,10 +80,11 @@ class ImdbCounterfactual:
         if self.texts not in _TEXTS:
             raise InvalidInput(f"imdb-counterfactual: texts must be one of {', '.join(_TEXTS)}, not {self.texts!r}")
         kind, rows = first_present("imdb-counterfactual", self.sources(data_dir), self.remedies)
-        pairs = _pairs(rows.splits["test"])
+        splits = {split: _located(found, split) for split, found in rows.splits.items()}
+        pairs = _pairs(splits["test"])
         differing = [pair for pair in pairs if pair.original[0].split() != pair.revised[0].split()]
         evaluation = _examples(differing, both=self.texts == "both")
-        training = _training(_pairs(rows.splits.get("train", [])), pairs)
+        training = _training(_pairs(splits.get("train", [])), pairs)
         sides = len(differing) * (2 if self.texts == "both" else 1)
         note = (
             f"{len(pairs)} pairs; {'both texts' if self.texts == 'both' else 'only the revised texts'} are explained: "
@@ -111,6 +118,16 @@ def _read(data_dir: Path | None) -> SourceRows:
             for split, paths in files.items()
         },
     )
+
+
+def _located(rows: list[Row], split: str) -> list[Row]:
+    """Rows with the place each stands at; a copy without the authors' columns is refused."""
+    if rows and (missing := [name for name in COLUMNS if name not in rows[0]]):
+        raise InvalidInput(
+            f"imdb-counterfactual {split} has no column {', '.join(missing)} (it has {', '.join(rows[0])}): texts can "
+            "only be paired by batch_id"
+        )
+    return [{"where": f"{split}: row {n}", **row} for n, row in enumerate(rows, 1)]
 
 
 def _pairs(rows: Iterable[Row]) -> list[_Pair]:

@@ -1,24 +1,23 @@
-"""One training loop for every torch classifier: seeded, resumable by epoch, the best checkpoint kept, no pickles."""
+"""One training loop for every torch classifier: seeded, resumable at any time, the best checkpoint kept, no pickles."""
 
 from __future__ import annotations
 
 import hashlib
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slalom_bench.core.options import Say, silent
+from slalom_bench.core.options import Say
 from slalom_bench.core.sequences import Places, Ragged
 from slalom_bench.core.tokens import Tokens, encode_all
 from slalom_bench.core.types import Example, Ints
 from slalom_bench.data.splits import text_hash
 from slalom_bench.errors import InvalidInput
+from slalom_bench.models.training_progress import estimate_of, progress
 
 if TYPE_CHECKING:
     import torch
@@ -26,12 +25,10 @@ if TYPE_CHECKING:
     from slalom_bench.backends.torch_backend import TorchBackend
     from slalom_bench.models.training_state import TrainingReport
 
-VERSION = 1
+VERSION = 2
 """Part of every cache key: goes up when the loop below would give other weights."""
-_LINE_EVERY = 20.0
-"""Seconds between progress lines where there is no terminal."""
-_ESTIMATE_AFTER = 20
-"""Batches after which the whole time is estimated."""
+_SAVE_EVERY = 60.0
+"""Seconds between saved states inside an epoch."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +225,27 @@ def _adamw(backend: TorchBackend, recipe: Recipe) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=recipe.learning_rate)
 
 
+def best_of(history: Sequence[Mapping[str, float]], texts: int) -> int:
+    """Which epoch is kept: the last one whose accuracy is within a standard error of the best, or the least loss.
+
+    A smaller difference says nothing, and the later epoch has learnt more at a lower rate.
+
+    Args:
+        history: of the epochs, with their accuracy and loss.
+        texts: that the accuracy is of; 0 for the least loss.
+
+    >>> best_of([{"accuracy": 0.8}, {"accuracy": 0.885}, {"accuracy": 0.884}], 1000)
+    2
+    >>> best_of([{"accuracy": 0.9}, {"accuracy": 0.885}], 1000)
+    0
+    """
+    if not texts:
+        return min(range(len(history)), key=lambda epoch: history[epoch]["loss"])
+    best = max(row["accuracy"] for row in history)
+    near = best - float(np.sqrt(best * (1 - best) / texts))
+    return max(epoch for epoch, row in enumerate(history) if row["accuracy"] >= near)
+
+
 def fit(
     backend: TorchBackend,
     train: Callable[[int], Labelled],
@@ -239,17 +257,17 @@ def fit(
 ) -> TrainingReport:
     """Train `backend.module` in place and leave it at its best epoch, in evaluation mode.
 
-    The best epoch has the highest validation accuracy, or with `by_loss` (labels drawn at random from the true
-    log-odds, so that accuracy says little) the lowest validation loss. `train(epoch)` gives an epoch's data (always
-    the same, or fresh). `state` holds the last finished epoch: a killed training continues from it with the very
-    result of an undisturbed one.
+    The best epoch is that of `best_of`; with `by_loss` (labels drawn at random from the true log-odds, so that accuracy
+    says little) that of the lowest validation loss. `train(epoch)` gives an epoch's data (always
+    the same, or fresh). `state` holds what was done a minute ago at most: a killed training continues from it with the
+    very result of an undisturbed one.
 
     Args:
         backend: whose module is trained.
         train: the data of an epoch.
         validation: the data that choose the best epoch.
         recipe: hyper-parameters.
-        state: a directory for the state between epochs.
+        state: a directory for what a killed training continues from.
         say: takes lines of progress.
         by_loss: whether the best epoch is that of the lowest validation loss.
     """
@@ -258,16 +276,17 @@ def fit(
     module = backend.module
     optimizer = _adamw(backend, recipe)
     report = restore(module, optimizer, state)
-    if report.history:
-        say(f"continuing after epoch {len(report.history)} of {recipe.epochs}")
+    if report.history or report.losses:
+        batch = f" and batch {len(report.losses)} of the next" if report.losses else ""
+        say(f"continuing after epoch {len(report.history)} of {recipe.epochs}{batch}")
     for epoch in range(len(report.history), recipe.epochs):
-        row = _epoch(backend, optimizer, train(epoch), epoch, recipe, say)
+        row = _epoch(backend, optimizer, train(epoch), recipe, say, report, state)
         row["accuracy"], row["loss"] = evaluate(backend, validation)
         report.history.append(row)
+        report.losses, report.spent = [], 0.0
         # short epochs only count until there is one that has trained every position
         first = recipe.short_epochs if epoch >= recipe.short_epochs else 0
-        merits = [(0.0 if by_loss else past["accuracy"], -past["loss"]) for past in report.history[first:]]
-        report.best_epoch = first + merits.index(max(merits))
+        report.best_epoch = first + best_of(report.history[first:], 0 if by_loss else len(validation))
         say(
             f"epoch {epoch + 1}/{recipe.epochs}: train loss {row['train_loss']:.4f}, validation accuracy "
             f"{row['accuracy']:.4f}, loss {row['loss']:.4f} ({row['seconds']:.0f} s)"
@@ -278,50 +297,37 @@ def fit(
     return report
 
 
-@contextmanager
-def progress(title: str, total: int, say: Say) -> Iterator[Callable[[float], None]]:
-    """A function to call with the loss after each batch: moves a bar on a terminal, elsewhere says a line at times."""
-    if say is silent or not sys.stderr.isatty():
-        done, last = 0, time.perf_counter()
-
-        def line(loss: float) -> None:
-            """Say a line where the last one is a while ago."""
-            nonlocal done, last
-            done += 1
-            if time.perf_counter() - last > _LINE_EVERY:
-                last = time.perf_counter()
-                say(f"{title}: batch {done}/{total}, loss {loss:.4f}")
-
-        yield line
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task(title, total=total)
-        yield lambda loss: bars.update(bar, advance=1, description=f"{title}, loss {loss:.4f}")
-
-
 def _epoch(
-    backend: TorchBackend, optimizer: torch.optim.Optimizer, data: Labelled, epoch: int, recipe: Recipe, say: Say
+    backend: TorchBackend,
+    optimizer: torch.optim.Optimizer,
+    data: Labelled,
+    recipe: Recipe,
+    say: Say,
+    report: TrainingReport,
+    state: Path,
 ) -> dict[str, float]:
-    """One pass; every random draw comes from (seed, epoch), so that a resumed training repeats it."""
+    """One pass, or the rest of one; all randomness comes from (seed, epoch), so that a resumed training repeats it."""
     import torch
 
-    module = backend.module
+    from slalom_bench.models.training_state import restore_generators, save
+
+    module, epoch, losses = backend.module, len(report.history), report.losses
     rng = np.random.default_rng(np.random.SeedSequence([recipe.seed, epoch]))
     per_epoch = sum(
         -(-min(50 * recipe.batch_size, len(data) - i) // recipe.batch_size)
         for i in range(0, len(data), 50 * recipe.batch_size)
     )
-    steps = per_epoch * recipe.epochs
-    losses: list[float] = []
-    start = time.perf_counter()
+    steps, begun = per_epoch * recipe.epochs, len(losses)
+    start = saved = time.perf_counter()
     module.train()
-    with torch.random.fork_rng(), progress(f"epoch {epoch + 1}/{recipe.epochs}", per_epoch, say) as advance:
+    with torch.random.fork_rng(), progress(f"epoch {epoch + 1}/{recipe.epochs}", per_epoch, begun, say) as advance:
         torch.manual_seed(int(rng.integers(2**31)))
+        if begun:
+            restore_generators(state)
+        estimate = estimate_of(steps, say) if epoch == begun == 0 else None
         for i, (sequences, labels) in enumerate(batches(data, recipe, epoch, rng)):
+            if i < begun:  # drawn again, so that the generator stands where it stood
+                continue
             for group in optimizer.param_groups:
                 group["lr"] = group["share"] * rate(epoch * per_epoch + i, steps, recipe)
             loss = batch_loss(backend, sequences, labels, recipe.prefix_loss)
@@ -331,8 +337,10 @@ def _epoch(
             optimizer.step()
             losses.append(loss.item())
             advance(float(np.mean(losses[-50:])))
-            if i + 1 == _ESTIMATE_AFTER and epoch == 0 and per_epoch > 2 * _ESTIMATE_AFTER:
-                minutes = (time.perf_counter() - start) / _ESTIMATE_AFTER * steps / 60
-                say(f"about {minutes:.1f} minutes in all, going by the first {_ESTIMATE_AFTER} batches")
+            if estimate is not None:
+                estimate(i + 1)
+            if (now := time.perf_counter()) - saved > _SAVE_EVERY:
+                report.spent, start, saved = report.spent + now - start, now, now
+                save(module, optimizer, report, state)
     module.eval()
-    return {"train_loss": float(np.mean(losses)), "seconds": time.perf_counter() - start}
+    return {"train_loss": float(np.mean(losses)), "seconds": report.spent + time.perf_counter() - start}

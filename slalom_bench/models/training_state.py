@@ -1,4 +1,4 @@
-"""The state of a training between epochs: weights, optimizer and report, in safetensors and JSON."""
+"""The state of a training: weights, optimizer, generators and report, in safetensors and JSON."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ class TrainingReport:
     history: list[dict[str, float]] = field(default_factory=list)
     """One row an epoch: train loss, validation accuracy and loss, seconds."""
     best_epoch: int = -1
+    losses: list[float] = field(default_factory=list)
+    """Of the batches done of the epoch that is under way."""
+    spent: float = 0.0
+    """Seconds of these."""
 
     @property
     def best(self) -> dict[str, float]:
@@ -46,7 +50,7 @@ def read_weights(module: torch.nn.Module, path: Path) -> None:
 
 
 def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: TrainingReport, state: Path) -> None:
-    """The finished epoch as a whole directory, put in place by renames so that a kill leaves the old or the new."""
+    """A whole directory, put in place by renames so that a kill leaves the old or the new; also inside an epoch."""
     from safetensors.torch import save_file
 
     fresh = state.with_name(state.name + ".new")
@@ -59,8 +63,12 @@ def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Trai
         for key, tensor in entry.items()
     }
     save_file(tensors, fresh / "optimizer.safetensors")
-    newest = report.best_epoch == len(report.history) - 1
-    shutil.copyfile(fresh / "weights.safetensors" if newest else state / "best.safetensors", fresh / "best.safetensors")
+    if report.losses:
+        save_file(_generators(), fresh / "generators.safetensors")
+    if report.history:
+        newest = not report.losses and report.best_epoch == len(report.history) - 1
+        best = fresh / "weights.safetensors" if newest else state / "best.safetensors"
+        shutil.copyfile(best, fresh / "best.safetensors")
     (fresh / "report.json").write_text(json.dumps(asdict(report)))
     old = state.with_name(state.name + ".old")
     shutil.rmtree(old, ignore_errors=True)
@@ -71,7 +79,7 @@ def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: Trai
 
 
 def restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Path) -> TrainingReport:
-    """The last finished epoch, or an empty report; a kill between the two renames left it in `.old`."""
+    """What was saved last, or an empty report; a kill between the two renames left it in `.old`."""
     from safetensors.torch import load_file
 
     old = state.with_name(state.name + ".old")
@@ -86,3 +94,23 @@ def restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Pa
         entries.setdefault(int(index), {})[key] = tensor
     optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
     return TrainingReport(**json.loads((state / "report.json").read_text()))
+
+
+def _generators() -> dict[str, torch.Tensor]:
+    """The states of torch's generators, of the CPU and of every CUDA device."""
+    import torch
+
+    devices = {str(i): torch.cuda.get_rng_state(i) for i in range(torch.cuda.device_count())}
+    return {"cpu": torch.get_rng_state(), **devices}
+
+
+def restore_generators(state: Path) -> None:
+    """Set torch's generators to where they stood when an epoch under way was saved."""
+    import torch
+    from safetensors.torch import load_file
+
+    for name, found in load_file(state / "generators.safetensors").items():
+        if name == "cpu":
+            torch.set_rng_state(found)
+        else:
+            torch.cuda.set_rng_state(found, int(name))

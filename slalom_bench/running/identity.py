@@ -143,6 +143,11 @@ class CellIdentity(Record):
         return self._without("explainer", "seed", "removal")
 
     @property
+    def subject_free_key(self) -> str:
+        """A hash of all but model, explainer and seed: models may be compared on cells that share it."""
+        return self._without("model", "explainer", "seed")
+
+    @property
     def folder(self) -> str:
         """A folder name that a person can read and that no name in it can escape from."""
         readable = file_name(self.task.name, self.model.name, self.explainer.name)

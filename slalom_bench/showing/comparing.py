@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slalom_bench.results.across_tiers import GOAL
 from slalom_bench.results.boards import Board, BoardCell
+from slalom_bench.results.carry_over import CarryOver
 from slalom_bench.results.ranking import Effect
 from slalom_bench.results.removal_agreement import RuleAgreement
 from slalom_bench.running.identity import MetricLabel
@@ -48,6 +50,16 @@ RULES = (
     "best method under each."
 )
 RULES_COLUMNS = ("metric", "rules", "methods", "Spearman", "Kendall", "best under the first", "best under the second")
+LOW = "(low)"
+CARRIED = (
+    "Carry-over: the Spearman correlation, over methods, between their means on this model and on a pretrained one, "
+    f"with the same task, budget, protocol, removal rule and cut [95 % over texts]. {LOW}: below {GOAL}, "
+    "there the order on the small model does not stand for that on the pretrained one."
+)
+NOT_CARRIED = (
+    "Carry-over to a pretrained model is not known: there are no results of one with the same task, budget, protocol, "
+    "removal rule and cut."
+)
 SIGNS = {"not separable": "=", "no practical difference": "≈"}
 
 
@@ -165,6 +177,24 @@ def rules_rows(agreements: Sequence[RuleAgreement]) -> list[list[str]]:
         best = found.best if found.means else ("-", "-")
         rows.append([heading(found.metric), " / ".join(found.rules), str(len(found.means)), *correlations, *best])
     return rows
+
+
+def carried_table(found: Sequence[CarryOver]) -> tuple[list[str], list[list[str]]]:
+    """Header and rows: a line for each table and metric, a column for each pair of models."""
+    pairs = list(dict.fromkeys(" to ".join(one.models) for one in found))
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for one in found:
+        row = cells.setdefault((one.table, heading(one.metric)), {})
+        row[" to ".join(one.models)] = _carried(one)
+    rows = [[*key, *(row.get(pair, "-") for pair in pairs)] for key, row in cells.items()]
+    return ["table", "metric", *pairs], rows
+
+
+def _carried(found: CarryOver) -> str:
+    if found.spearman is None:
+        return found.reason
+    ends = "" if found.interval is None else f" [{found.interval.low:.2f}, {found.interval.high:.2f}]"
+    return f"{found.spearman:.2f}{ends}" + (f" {LOW}" if found.spearman < GOAL else "")
 
 
 def blind(board: Board) -> list[str]:

@@ -10,6 +10,7 @@ from slalom_bench.core import safe_text
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import InvalidInput
+from slalom_bench.results.across_tiers import across_tiers
 from slalom_bench.results.attestation import Attestation
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.submission import Submission, read_submission
@@ -72,7 +73,8 @@ def task_page(task: str, made: Sequence[Board]) -> str:
     for tier, title, note in GROUPS:
         members = [board for board in made if board.tier == tier]
         if members:
-            parts += [f"## {title}", note, *(_section(board) for board in members[:TABLES])]
+            head = [note, markdown.carried(across_tiers(made))] if tier == "embedded" else [note]
+            parts += [f"## {title}", *head, *(_section(board) for board in members[:TABLES])]
         if len(members) > TABLES:
             parts.append(f"The other {len(members) - TABLES:,} tables are on [the page](index.html).")
     return "\n\n".join(parts) + "\n"

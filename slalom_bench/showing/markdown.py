@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from slalom_bench.core.safe_text import markdown as escape
 from slalom_bench.core.safe_text import markdown_code as code
 from slalom_bench.results.boards import Board, BoardCell, BoardRow
+from slalom_bench.results.carry_over import CarryOver
 from slalom_bench.results.removal_agreement import RuleAgreement
 from slalom_bench.showing import comparing, wording
 from slalom_bench.showing.comparing import INTERVALS, MARKS, RANKS
@@ -71,6 +72,18 @@ def rules(agreements: Sequence[RuleAgreement]) -> str:
     """How alike removal rules rank the explainers."""
     rows = [[escape(text) for text in row] for row in comparing.rules_rows(agreements)]
     return table(comparing.RULES_COLUMNS, rows, (2, 3, 4))
+
+
+def carried(found: Sequence[CarryOver]) -> str:
+    """What the order on embedded models says of that on larger ones."""
+    if not found:
+        return comparing.NOT_CARRIED
+    header, rows = comparing.carried_table(found)
+    return f"{comparing.CARRIED}\n\n{table(_escaped(header), [_escaped(row) for row in rows])}"
+
+
+def _escaped(texts: Sequence[str]) -> list[str]:
+    return [escape(text) for text in texts]
 
 
 def cost(board: Board) -> str:

@@ -15,8 +15,11 @@ from markupsafe import Markup
 
 from slalom_bench.core.safe_text import html
 from slalom_bench.entries import Tier
+from slalom_bench.results.across_tiers import across_tiers
 from slalom_bench.results.boards import Board
+from slalom_bench.results.carry_over import CarryOver
 from slalom_bench.showing import wording
+from slalom_bench.showing.comparing import CARRIED, NOT_CARRIED, carried_table
 from slalom_bench.showing.views import board_view, budget_plots, column
 
 TABLE_ROWS = 200
@@ -113,7 +116,8 @@ def pages(boards: Sequence[Board]) -> dict[str, str]:
     links = list(zip(names, titles, strict=True)) if len(names) > 1 else []
     lead = wording.recomputed([row for board in boards for row in board.rows])
     budgets = budget_plots(ordered)
-    return {name: _page(name, own, links, lead, budgets) for name, own in zip(names, held, strict=True)}
+    carried = across_tiers(boards)
+    return {name: _page(name, own, links, lead, budgets, carried) for name, own in zip(names, held, strict=True)}
 
 
 def _page(
@@ -122,12 +126,14 @@ def _page(
     links: Sequence[tuple[str, str]],
     lead: str,
     budgets: Mapping[str, Sequence[dict[str, Any]]],
+    carried: Sequence[CarryOver],
 ) -> str:
     groups = []
     for tier, title, note in GROUPS:
         views = [_view(part, budgets) for part in held if part.board.tier == tier]
         if views:
-            groups.append({"title": title, "note": note, "boards": views})
+            head = _head(carried) if tier == "embedded" else None
+            groups.append({"title": title, "note": note, "boards": views, "carried": head})
     boards = [part.board for part in held]
     metrics = {(info.name, info.version): column(label, info) for b in boards for label, info in b.metrics.items()}
     choices = [
@@ -148,6 +154,11 @@ def _page(
         here=name,
         links=links,
     )
+
+
+def _head(carried: Sequence[CarryOver]) -> dict[str, Any]:
+    """What stands before the embedded models' tables: how far their order carries over."""
+    return {"note": CARRIED if carried else NOT_CARRIED, "table": carried_table(carried)}
 
 
 def _view(part: Part, budgets: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from slalom_bench.backends.random_models import random_backend
-from slalom_bench.core.options import ModelOptions
+from slalom_bench.backends.torch_backend import TorchBackend
+from slalom_bench.core.options import ModelOptions, silent
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.errors import InvalidInput
@@ -27,7 +28,6 @@ from slalom_bench.models.training import (
     perturbed,
     placed,
     rate,
-    silent,
     split_validation,
     with_special_tokens,
 )
@@ -51,7 +51,8 @@ def test_learns_a_separable_task_and_keeps_the_best_epoch(tmp_path: Path) -> Non
     accuracy, loss = evaluate(backend, validation)
     assert accuracy > 0.97
     assert not backend.module.training
-    best = max(report.history, key=lambda row: (row["accuracy"], -row["loss"]))
+    best = report.history[report.best_epoch]
+    assert best["accuracy"] >= max(row["accuracy"] for row in report.history) - 0.02, "a standard error of 0.97 in 100"
     assert (accuracy, loss) == pytest.approx((best["accuracy"], best["loss"]), abs=1e-6)
 
 
@@ -74,6 +75,45 @@ def test_a_killed_training_ends_as_an_undisturbed_one(tmp_path: Path, architectu
     assert undisturbed.identity() == resumed.identity()
     assert undisturbed.identity() != random_backend(architecture, scale=1.0).identity()
     assert {path.suffix for path in (tmp_path / "two").iterdir()} == {".safetensors", ".json"}
+
+
+def test_a_training_killed_inside_an_epoch_ends_as_an_undisturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the third batch of the first and of the second epoch, with dropout: torch's generator goes on where it was."""
+    import torch
+
+    from slalom_bench.models import training
+
+    data, validation = separable(96, 0), separable(40, 1)
+    recipe = replace(RECIPE, epochs=2, position_jitter=0.5)
+    monkeypatch.setattr(training, "_SAVE_EVERY", 0.0)
+    loss, calls = training.batch_loss, []
+
+    def killed(*given: object) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) in (3, 10):
+            raise KeyboardInterrupt
+        return loss(*given)  # type: ignore[arg-type]
+
+    def backend() -> TorchBackend:
+        made = random_backend("bert", scale=1.0)
+        for part in made.module.modules():
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.2
+        return made
+
+    undisturbed, resumed, said = backend(), backend(), []
+    one = fit(undisturbed, lambda epoch: data, validation, recipe, tmp_path / "one", silent)
+    monkeypatch.setattr(training, "batch_loss", killed)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            fit(backend(), lambda epoch: data, validation, recipe, tmp_path / "two", silent)
+    two = fit(resumed, lambda epoch: data, validation, recipe, tmp_path / "two", said.append)
+    assert said[0] == "continuing after epoch 1 of 2 and batch 2 of the next"
+    assert len(calls) == 2 * 6 + 2
+    assert undisturbed.identity() == resumed.identity()
+    assert [row["train_loss"] for row in one.history] == [row["train_loss"] for row in two.history]
 
 
 def test_a_short_epoch_is_not_the_best_once_there_is_a_long_one(tmp_path: Path) -> None:

@@ -11,9 +11,14 @@ from typer.testing import CliRunner
 
 from slalom_bench.cli import app
 from slalom_bench.errors import InvalidInput
+from slalom_bench.results.across_tiers import across_tiers
+from slalom_bench.results.boards import boards
 from slalom_bench.results.carry_over import NOT_RANKED, TOO_FEW, carry_over, correlate
+from slalom_bench.results.collect import submit
 from slalom_bench.results.reading import read_run
-from slalom_bench.results.submission import MetricInfo
+from slalom_bench.results.submission import MetricInfo, read_submission
+from slalom_bench.showing import comparing, markdown
+from slalom_bench.showing.leaderboard import generate
 
 INFO = MetricInfo(
     name="m",
@@ -145,3 +150,30 @@ def test_the_command(pair):
     assert "A = slalom-transformer, B = mini-bert" in shown
     assert f"{expected[1].spearman:.2f} [" in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_the_embedded_boards_state_it_at_their_head(pair, tmp_path, monkeypatch):
+    """From the submissions alone; a pretrained board of another task, rule or cut is none to be compared with."""
+    small, large = (read_submission(submit(read_run(path), tmp_path / "results")[0]) for path in pair)
+    small, large = (
+        said.model_copy(update={"model": said.model.model_copy(update={"tier": tier})})
+        for said, tier in ((small, "embedded"), (large, "small-pretrained"))
+    )
+    found, expected = across_tiers(boards([small, large])), carry_over(*(read_run(path) for path in pair))
+    assert [one.to_dict() for one in found] == [one.to_dict() for one in expected]
+    goal = max(one.spearman for one in found)
+    monkeypatch.setattr(comparing, "GOAL", goal)
+    files = generate([small, large])
+    page = files["synthetic-slalom.md"]
+    head = page[page.index("## Embedded default") : page.index("### synthetic-slalom · slalom-transformer")]
+    for one in found:
+        text = f"{one.spearman:.2f} [{one.interval.low:.2f}, {one.interval.high:.2f}]"
+        text += " (low)" if one.spearman < goal else ""
+        assert markdown.escape(text) in head
+        assert f"<td>{text}</td>" in files["index.html"]
+    assert "slalom-transformer to mini-bert" in head
+    monkeypatch.setattr(comparing, "GOAL", 1.1)
+    assert generate([small, large])["index.html"].count(" (low)</td>") == len(found)
+    other = large.model_copy(update={"max_tokens": 7})
+    assert across_tiers(boards([small, other])) == []
+    assert comparing.NOT_CARRIED in generate([small, other])["synthetic-slalom.md"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from slalom_bench.core.options import ModelOptions
+from slalom_bench.data import sources
 from slalom_bench.data.loading import load_task
 from slalom_bench.data.splits import content_hash
 from slalom_bench.errors import InvalidInput
@@ -116,3 +117,24 @@ def test_the_real_files(data_dir: Path) -> None:
     task = load_task("imdb-counterfactual", data_dir=data_dir)
     assert (len(task.evaluation), len(task.train)) == (487, 3411)
     assert not {e.text for e in task.evaluation} & {e.text for e in task.train}
+
+
+def test_a_hub_dataset_that_is_named(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that `datasets` loads stands for the hub; a copy that does not pair its texts is refused."""
+    for name in sources.OFFLINE_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sources, "probe", lambda repository: "")
+    for place, columns in (("hub", COLUMNS), ("unpaired", COLUMNS[:2])):
+        (tmp_path / place).mkdir()
+        for name, rows in (("train", TRAIN), ("test", TEST)):
+            with (tmp_path / place / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+                csv.writer(file).writerows([columns, *(row[: len(columns)] for row in rows)])
+    task = load_task("imdb-counterfactual", {"hub": str(tmp_path / "hub")})
+    assert task.source.kind == "hub"
+    assert task.source.content_hash == load_task("imdb-counterfactual", data_dir=folder).source.content_hash
+    with pytest.raises(InvalidInput, match=r"test has no column batch_id .it has Sentiment, Text.: texts can only"):
+        load_task("imdb-counterfactual", {"hub": str(tmp_path / "unpaired")})
+    monkeypatch.setattr(sources, "probe", lambda repository: "the hub answered 404")
+    with pytest.raises(InvalidInput, match=r"hub nobody/nothing: the hub answered 404"):
+        load_task("imdb-counterfactual", {"hub": "nobody/nothing"})
