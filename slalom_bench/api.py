@@ -100,6 +100,11 @@ def run(
     reporter: Reporter | None = None,
     command: list[str] | None = None,
     model_options: dict[str, Any] | None = None,
+    workers: int | None = None,
+    ray_address: str | None = None,
+    cpus_per_worker: int | None = None,
+    gpus_per_worker: float | None = None,
+    shard: str | None = None,
     **what: Any,
 ) -> Finished:
     """Run a suite, or what is named one by one, into a run directory; the same as `slalom-bench run`.
@@ -116,6 +121,11 @@ def run(
         reporter: shows progress; `Reporter(show=False)` keeps silent.
         command: the command line that is recorded.
         model_options: further fields of `ModelOptions`.
+        workers: compute on so many Ray workers; in this process unless this or an address is given.
+        ray_address: a Ray cluster that runs already (`auto`, `ray://HOST:PORT`); else one is started on this machine.
+        cpus_per_worker: cores, and threads, of a worker; an equal part of what there is unless given.
+        gpus_per_worker: GPUs of a worker, fractions allowed; an equal part of what there is unless given.
+        shard: `3/8` for the third of eight parts of the texts, with a run directory of its own.
         **what: `task`, `model`, `explainer`, `metric` (references), `budget`, `seed` (numbers), each one or a list;
             `samples`, `protocol`, `removal`, `max_tokens`, `target`, `scale`: without a suite they are the suite, with
             one they change it. A model may also be an object that `slalom_bench.backends.adopting.adopt` takes.
@@ -129,14 +139,22 @@ def run(
     (2, 0)
     """
     from slalom_bench.core.options import ModelOptions
+    from slalom_bench.running.cluster import Cluster
     from slalom_bench.running.progress import Reporter
     from slalom_bench.running.runner import run_suite
+    from slalom_bench.running.shards import parse_shard, shard_directory
     from slalom_bench.showing.finished import Finished
 
     spec = suite if isinstance(suite, Suite) else build_suite(suite, **_as_references(what))
     folder = None if data_dir is None else Path(data_dir)
     options = ModelOptions(device=device, dtype=dtype, data_dir=folder, **(model_options or {}))
-    path = spec.directory if out is None else Path(out)
+    part = parse_shard(shard)
+    path = shard_directory(spec.directory, part) if out is None else Path(out)
+    cluster = None
+    if workers is not None or ray_address is not None:
+        cluster = Cluster(workers, ray_address, cpus_per_worker, gpus_per_worker)
+    elif cpus_per_worker is not None or gpus_per_worker is not None:
+        raise InvalidInput("--cpus-per-worker and --gpus-per-worker need --workers or --ray-address")
     shown = Reporter() if reporter is None else reporter
     return Finished.of(
         run_suite(
@@ -148,6 +166,8 @@ def run(
             token_budget=token_budget,
             reporter=shown,
             command=command,
+            cluster=cluster,
+            shard=part,
         )
     )
 

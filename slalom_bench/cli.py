@@ -19,6 +19,7 @@ from slalom_bench.commands.export import export_command
 from slalom_bench.commands.global_ import global_command
 from slalom_bench.commands.leaderboard import leaderboard_command
 from slalom_bench.commands.list import list_command
+from slalom_bench.commands.merge import merge_command
 from slalom_bench.commands.new import new_command
 from slalom_bench.commands.power import power_command
 from slalom_bench.commands.profile import profile_command
@@ -54,6 +55,7 @@ COMMANDS = (
     score_command,
     profile_command,
     agreement_command,
+    merge_command,
     report_command,
     submit_command,
     verify_command,

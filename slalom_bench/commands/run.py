@@ -77,6 +77,21 @@ def run_command(
     max_requests: Annotated[
         int | None, typer.Option(min=1, help="Hard cap on requests to an endpoint; no cap unless given.")
     ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Compute on so many Ray workers; else in this process.")
+    ] = None,
+    ray_address: Annotated[
+        str | None, typer.Option(help="A Ray cluster that runs already: auto, HOST:PORT or ray://HOST:PORT.")
+    ] = None,
+    cpus_per_worker: Annotated[
+        int | None, typer.Option(min=1, help="Cores, and threads, of a worker; an equal part unless given.")
+    ] = None,
+    gpus_per_worker: Annotated[
+        float | None, typer.Option(min=0, help="GPUs of a worker, 0.5 for half of one; an equal part unless given.")
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(help="I/N: only the I-th of N parts of the texts; `merge` joins the directories.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, its cost and how long it may take; write nothing.")
     ] = False,
@@ -98,6 +113,8 @@ def run_command(
       --budget 500,1000 --samples 20
 
       slalom-bench run --task text:reviews.csv,text_column=body --model hf:./my-checkpoint --dry-run
+
+      slalom-bench run --suite imdb --workers 2
     """
     from slalom_bench.api import build_suite, run
     from slalom_bench.core.options import ModelOptions
@@ -139,6 +156,11 @@ def run_command(
         data_dir=data_dir,
         reporter=reporter,
         model_options=more,
+        workers=workers,
+        ray_address=ray_address,
+        cpus_per_worker=cpus_per_worker,
+        gpus_per_worker=gpus_per_worker,
+        shard=shard,
     )
     finish(result, reporter, as_json)
 

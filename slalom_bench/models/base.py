@@ -217,7 +217,7 @@ class TrainedModel:
         backend, recipe, record = self._fit(task, options, state)
         test = self.test(backend, task, recipe, test_samples)
         record |= {"params": self.params(), "identity": self.identity(task, options), "test": test}
-        with _fresh_directory(directory) as fresh:
+        with fresh_directory(directory) as fresh:
             self.save(backend, fresh)
             (fresh / "training.json").write_text(json.dumps(record, indent=2))
         shutil.rmtree(state, ignore_errors=True)
@@ -242,7 +242,7 @@ class TrainedModel:
         options = replace(options, dtype="float32", device_map=None)
         options.say(f"training {self.name} on {task.task}: {len(examples)} texts x {recipe.epochs} epochs")
         if not (state / "start").exists():
-            with torch.random.fork_rng(), _fresh_directory(state / "start") as fresh:
+            with torch.random.fork_rng(), fresh_directory(state / "start") as fresh:
                 torch.manual_seed(recipe.seed)
                 self.save(self.build(task, [example.text for example in examples], options), fresh)
         backend = self.open(state / "start", task, options)
@@ -324,7 +324,7 @@ def trainings(name: str, task_name: str | None = None) -> Iterator[dict[str, Any
 
 
 @contextmanager
-def _fresh_directory(target: Path) -> Iterator[Path]:
+def fresh_directory(target: Path) -> Iterator[Path]:
     """A new directory that appears under its name only when the block ends well."""
     fresh = target.with_name(f"{target.name}.new-{os.getpid()}")
     shutil.rmtree(fresh, ignore_errors=True)

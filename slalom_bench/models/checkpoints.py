@@ -16,6 +16,8 @@ from slalom_bench.errors import InvalidInput
 
 HUB_ID = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")
 """What the hub may call a model."""
+MOVED: dict[str, str] = {}
+"""Directories of another machine that were sent to this one, and where they are here."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,9 @@ class Checkpoint:
 
     source: str
     revision: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", MOVED.get(self.source, self.source))
 
     @property
     def local(self) -> bool:

@@ -12,16 +12,17 @@ if TYPE_CHECKING:
     from slalom_bench.core.types import TaskData
     from slalom_bench.handle.backend import Backend
 
-_OBJECTS: dict[str, Any] = {}
+OBJECTS: dict[str, Any] = {}
+"""Backends of this process, by the name that a reference gives."""
 
 
 def remember(backend: Backend) -> str:
     """Keep a backend under its name for this process; the reference that leads to it."""
     key, number = backend.name, 1
-    while key in _OBJECTS and _OBJECTS[key].identity() != backend.identity():
+    while key in OBJECTS and OBJECTS[key].identity() != backend.identity():
         number += 1
         key = f"{backend.name}-{number}"
-    _OBJECTS[key] = backend
+    OBJECTS[key] = backend
     return f"python:{key}"
 
 
@@ -29,7 +30,7 @@ def remember(backend: Backend) -> str:
 class PythonObject:
     """`python:NAME`: a callable, transformers or scikit-learn model that this Python process has given.
 
-    From Python only: `slalom_bench.run(model=[my_function], ...)`. No other process can load it.
+    From Python only: `slalom_bench.run(model=[my_function], ...)`. Workers have it because it is sent to them.
 
     Args:
         key: the name it was remembered under.
@@ -40,9 +41,9 @@ class PythonObject:
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:
         """The object itself, if its classes are as many as the task's."""
-        if self.key not in _OBJECTS:
+        if self.key not in OBJECTS:
             raise Unsupported(f"python:{self.key} was an object of another process; give it to slalom_bench.run again")
-        backend: Backend = _OBJECTS[self.key]
+        backend: Backend = OBJECTS[self.key]
         if task.class_names and len(backend.class_names) != len(task.class_names):
             raise Unsupported(
                 f"python:{self.key} has {len(backend.class_names)} classes, {task.task} has {len(task.class_names)}"
@@ -51,6 +52,6 @@ class PythonObject:
 
     def availability(self, task_name: str | None, options: ModelOptions) -> Availability:
         """Whether this process has it."""
-        if self.key in _OBJECTS:
+        if self.key in OBJECTS:
             return Availability("built-in", "an object of this process")
         return Availability("unavailable", "only from Python: slalom_bench.run(model=[...])")

@@ -48,6 +48,10 @@ class Driver(Protocol):
         """Cells that are still to be taken up."""
         ...
 
+    def finished(self) -> bool:
+        """Whether nothing is left to be done."""
+        ...
+
 
 class Executor(Protocol):
     """Has the work of a driver done."""

@@ -54,6 +54,12 @@ class LoadedTask:
         """What identifies its texts."""
         return task_identity(self.ref, self.data.source)
 
+    def bare(self) -> LoadedTask:
+        """The same with an empty memo, and identified here: where its file is, that tells its content from its name."""
+        task = LoadedTask(self.ref, self.data)
+        task.__dict__["identity"] = self.identity
+        return task
+
     def gives(self, samples: int) -> frozenset[str]:
         """What metrics may need and this task has."""
         chosen = self.data.evaluation[:samples]
@@ -193,7 +199,7 @@ class Loader:
                 token_budget=self.token_budget,
                 removal=registry.removals.build(removal),
             )
-            note = self._notes.get((task, model), "")
+            note = self.note(task, model)
             self.reporter.say(
                 f"model {model}: {classifier.backend.dtype} on {classifier.backend.device}, "
                 f"weights {classifier.identity()[:12]}; explained: {classifier.usual_target} unless --target is given"
@@ -207,6 +213,15 @@ class Loader:
         """A subject that is loaded already."""
         self._tasks[str(subject.task.ref)] = subject.task
         self._subjects[str(subject.task.ref), subject.model, removal] = subject
+
+    def give(self, task: LoadedTask, model: str, note: str) -> None:
+        """A task that was loaded elsewhere, and what was said there of one of its models."""
+        self._tasks.setdefault(str(task.ref), task)
+        self._notes[str(task.ref), model] = note
+
+    def note(self, task: str, model: str) -> str:
+        """Why a model stands in for the one that was asked for."""
+        return self._notes.get((task, model), "")
 
     def keep(self, cells: Iterable[Cell]) -> None:
         """Let go of every model and task that none of these cells needs."""

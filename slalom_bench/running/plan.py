@@ -6,7 +6,7 @@ Planning loads the tasks' texts and the models' tokenizers, and no weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from slalom_bench import registry
@@ -140,6 +140,12 @@ class Plan:
     cells: tuple[Cell, ...]
     skips: tuple[Skip, ...] = ()
     subjects: tuple[Planned, ...] = field(default=())
+    shard: tuple[int, int] = (1, 1)
+
+    def part(self, shard: tuple[int, int]) -> Plan:
+        """The same cells, each with the i-th of n parts of its texts; a cell without any is left out."""
+        cells = [cell.model_copy(update={"shard": shard}) for cell in self.cells]
+        return replace(self, cells=tuple(cell for cell in cells if cell.places), shard=shard)
 
     def estimate(self) -> dict[str, int]:
         """An upper bound of the explaining: every budget used up, on sequences as long as the samples."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -22,8 +23,10 @@ class Reporter:
         self._cells: Any = None
         self._samples: Any = None
         self._title = ""
+        self._begun = 0
         self._cell_count = 0
-        self._cell_done = 0
+        self._total = 0
+        self._done: Counter[str] = Counter()
         self._last_line = 0.0
         self._start = time.monotonic()
 
@@ -36,7 +39,8 @@ class Reporter:
         """Bars (or lines) for a run of so many cells, and so many samples over all of them."""
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._cell_count, self._cell_done, self._start = cells, 0, time.monotonic()
+        self._cell_count, self._begun, self._start = cells, 0, time.monotonic()
+        self._total, self._done = samples, Counter()
         if self.console.quiet or not (self.console.is_terminal or self._has_widgets()):
             yield
             return
@@ -58,27 +62,46 @@ class Reporter:
 
     def cell(self, title: str, missing: int, total: int) -> None:
         """A cell begins, with so many of its samples still to do."""
-        self._title, self._last_line = title, time.monotonic()
+        self._title = title
+        self._begun += 1
+        self._total -= total - missing
         if self._bars is not None:
             self._bars.update(self._cells, description=title)
             self._bars.advance(self._samples, total - missing)
         else:
             left = "nothing left to do" if not missing else f"{missing} of {total} samples to do"
-            self.say(f"[{self._cell_done + 1}/{self._cell_count}] {title}: {left}")
+            self.say(f"[{self._begun}/{self._cell_count}] {title}: {left}")
 
     def sample(self, done: int, missing: int, title: str = "", worker: str = "") -> None:
         """One sample of a cell, the current one unless another is named, is done."""
+        self._done[worker] += 1
         if self._bars is not None:
             self._bars.advance(self._samples)
             speed = self._bars.tasks[self._samples].speed
-            self._bars.update(self._samples, rate=f"{speed:.2f}/s" if speed else "")
+            self._bars.update(self._samples, rate=f"{speed:.2f}/s{self._by_worker()}" if speed else "")
         elif time.monotonic() - self._last_line > LINE_EVERY:
             self._last_line = time.monotonic()
-            elapsed = self._last_line - self._start
-            self.say(f"    {title or self._title}: {done} of {missing} samples, {elapsed:.0f} s since the start")
+            elapsed, all_done = self._last_line - self._start, self._done.total()
+            left = elapsed / all_done * (self._total - all_done)
+            more = f"; {all_done} of {self._total} in all, about {left:.0f} s left" if all_done < self._total else ""
+            self.say(
+                f"    {title or self._title}: {done} of {missing} samples, {elapsed:.0f} s since the start"
+                f"{more}{self._by_worker()}"
+            )
+
+    def _by_worker(self) -> str:
+        """How many samples each of several workers has done.
+
+        >>> reporter = Reporter(show=False)
+        >>> for worker in ("worker 2", "worker 1", "worker 2"):
+        ...     reporter.sample(1, 3, worker=worker)
+        >>> reporter._by_worker()
+        '; worker 1: 1, worker 2: 2'
+        """
+        named = sorted((worker, count) for worker, count in self._done.items() if worker.startswith("worker"))
+        return "; " + ", ".join(f"{worker}: {count}" for worker, count in named) if named else ""
 
     def cell_done(self) -> None:
         """The current cell is finished."""
-        self._cell_done += 1
         if self._bars is not None:
             self._bars.advance(self._cells)

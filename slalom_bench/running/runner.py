@@ -12,6 +12,7 @@ from typing import Any
 
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.errors import InvalidInput, RunStopped, StoreError, Unsupported
+from slalom_bench.running.cluster import Cluster
 from slalom_bench.running.executor import Executor, InProcess
 from slalom_bench.running.facts import Facts
 from slalom_bench.running.identity import CellIdentity
@@ -66,6 +67,8 @@ def run_suite(
     token_budget: int | None = None,
     reporter: Reporter | None = None,
     command: list[str] | None = None,
+    cluster: Cluster | None = None,
+    shard: tuple[int, int] = (1, 1),
 ) -> RunResult:
     """Plan a suite, then run every cell into the run directory `out`.
 
@@ -78,16 +81,24 @@ def run_suite(
         token_budget: padded tokens of a batch, where the model's own choice should be overruled.
         reporter: shows progress.
         command: the command line, for the provenance.
+        cluster: workers on Ray; None: everything in this process.
+        shard: (i, n): only the i-th of n parts of the texts.
 
     Returns:
         What was done.
     """
     reporter = reporter or Reporter(show=False)
     loader = Loader(options, reporter, token_budget)
-    plan = loader.plan(suite)
+    plan = loader.plan(suite).part(shard)
     for skip in plan.skips:
         reporter.say(f"skipped {skip.what}: {skip.reason}", style="yellow")
-    return Runner(suite, plan, RunStore(out), loader, mode, retry_failed).run(command)
+    store = RunStore(out)
+    if cluster is None:
+        return Runner(suite, plan, store, loader, mode, retry_failed).run(command)
+    from slalom_bench.running.on_ray import OnRay
+
+    with OnRay(loader, plan, cluster) as executor:
+        return Runner(suite, plan, store, loader, mode, retry_failed, executor).run(command)
 
 
 class Runner:
@@ -123,10 +134,11 @@ class Runner:
     def run(self, command: list[str] | None = None) -> RunResult:
         """Every cell of the plan, those that another process holds last."""
         result = self.result
-        call = {"suite": result.suite.model_dump(mode="json"), "mode": self.mode}
+        call = {"suite": result.suite.model_dump(mode="json"), "mode": self.mode, "shard": list(result.plan.shard)}
         call |= provenance(self.loader.options.device, command)
         if self.mode == "restart":
             self.store.check_restart()
+        self.store.check_shard(result.plan.shard)
         self._call = self.store.open(call | {"skips": [vars(skip) for skip in result.skips], "sources": []})
         try:
             with self.reporter.running(len(result.plan.cells), sum(len(cell.places) for cell in result.plan.cells)):
@@ -230,6 +242,10 @@ class Runner:
     def left(self) -> list[Cell]:
         """Cells that are still to be taken up."""
         return [*self._schedule.left(), *self._held]
+
+    def finished(self) -> bool:
+        """Whether nothing is left to be done."""
+        return not self._open and not self._schedule.unfinished()
 
     # ---- cells ----
 

@@ -121,14 +121,19 @@ class Rows:
         except OSError as error:
             raise write_error(self.path, error) from error
 
+    def fill(self, rows: Mapping[str, Mapping[str, Any]], order: Sequence[str]) -> None:
+        """A new file with these rows, at once, those of the given ids first."""
+        wanted = [name for name in dict.fromkeys([*order, *rows]) if name in rows]
+        write_text(self.path, "".join(_line(rows[name]) for name in wanted))
+        self._rows, self._lines = {name: dict(rows[name]) for name in wanted}, wanted
+
     def arrange(self, order: Sequence[str]) -> None:
         """Put the rows of these ids first, in this order, and each once: the same rows are then the same bytes."""
         rows = self.rows
         wanted = [name for name in dict.fromkeys([*order, *rows]) if name in rows]
         if self._torn_at is None and self._lines == wanted:
             return
-        write_text(self.path, "".join(_line(rows[name]) for name in wanted))
-        self._rows, self._lines = {name: rows[name] for name in wanted}, wanted
+        self.fill(rows, wanted)
         self._torn_at, self._unsynced = None, False
 
     def _force(self, file: int) -> None:
@@ -221,6 +226,10 @@ class RunStore:
         self._change(add)
         return name
 
+    def adopt(self, call: Mapping[str, Any]) -> None:
+        """Add the record of a call on another directory."""
+        self._change(lambda data: data["calls"].append({**call, "shard": [1, 1], "part": call.get("shard", [1, 1])}))
+
     def update(self, name: str, facts: Mapping[str, Any]) -> None:
         """Add facts to the record of a call."""
 
@@ -271,6 +280,17 @@ class RunStore:
         """Refuse to begin anew in a folder with something in it that is no run."""
         if self._read() is None and self.path.is_dir() and any(self.path.iterdir()):
             raise StoreError(f"{self.path} is not a run directory: nothing to restart there; choose another --out")
+
+    def check_shard(self, shard: tuple[int, int]) -> None:
+        """Refuse to put parts of a run into the directory of another part: a cell would be of both and say one."""
+        data = self._read() or {"calls": []}
+        for call in data["calls"]:
+            there = tuple(call.get("shard", (1, 1)))
+            if there != tuple(shard):
+                raise StoreError(
+                    f"{self.path} holds part {there[0]} of {there[1]} of a run, not {shard[0]} of {shard[1]}; choose "
+                    "another --out, and join the directories with `slalom-bench merge`"
+                )
 
     # ---- locks ----
 
