@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench.core.cores import be_a_guest
 from slalom_bench.core.types import Example, Explanation, Sample, Score
 from slalom_bench.core.version import VERSION as __version__
 from slalom_bench.registry import explainer, law, metric, model, removal, surrogate, task
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from slalom_bench.handle.classifier import Classifier
     from slalom_bench.running.foreign import write_scores
     from slalom_bench.showing.explaining import explain
+
+be_a_guest()
 
 __all__ = [
     "Classifier",

@@ -1,4 +1,4 @@
-"""How many cores this process may use: of those that the machine has, what its masters left it."""
+"""How many cores this process may use, and how its threads wait: as a guest on a machine that others use too."""
 
 from __future__ import annotations
 
@@ -7,6 +7,21 @@ import os
 from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
+PASSIVE = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
+"""Threads that wait sleep. By default they spin, on cores that others need: beside 15 busy processes on two cores a
+query set of mini-bert took 28 s, and 0.8 s with threads that sleep (`benchmarks/README.md`)."""
+
+
+def be_a_guest() -> None:
+    """Tell the thread libraries how to wait, and how many cores a container's quota leaves; what the user said stands.
+
+    They read the environment once, when torch is first imported: before that this must be called.
+    """
+    for name, value in PASSIVE.items():
+        os.environ.setdefault(name, value)
+    quota = cpu_quota()
+    if quota is not None and usable_cores() < (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_NUM_THREADS", str(usable_cores()))
 
 
 def usable_cores() -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
-from slalom_bench.core.cores import cpu_quota, usable_cores
+from slalom_bench.core.cores import be_a_guest, cpu_quota, usable_cores
 
 
 def group(root, path, **files):
@@ -44,3 +46,26 @@ def test_the_mask_and_the_quota_both_count(monkeypatch):
     for quota, cores in ((None, 3), (8.0, 3), (1.5, 2), (0.2, 1)):
         monkeypatch.setattr("slalom_bench.core.cores.cpu_quota", lambda quota=quota: quota)
         assert usable_cores() == cores
+
+
+def test_threads_are_told_before_torch_is_there_and_the_users_word_stands(tmp_path):
+    code = "import slalom_bench, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    for given, said in (({}, "PASSIVE False"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE False")):
+        clean = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+        ended = subprocess.run(
+            [sys.executable, "-c", code], env=clean | given, capture_output=True, text=True, check=True
+        )
+        assert ended.stdout.split() == said.split()
+
+
+def test_a_quota_sets_the_threads(monkeypatch):
+    monkeypatch.setattr("slalom_bench.core.cores.cpu_quota", lambda: 1.0)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(8)), raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    be_a_guest()
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    be_a_guest()
+    assert os.environ["OMP_NUM_THREADS"] == "3"
