@@ -12,32 +12,32 @@ HERE = Path(__file__).resolve().parent
 BUDGET = 300
 TEXTS = (
     (
-        "A dull start, but what a finish! The last half hour is funny, moving and beautifully played.",
+        "The plot is thin and the ending is weak, yet I enjoyed every minute of it.",
         "mini-bert",
         ("slalom-anchor", "lime", "grad-x-input"),
         "Three methods, one text",
-        "A query method with two numbers a token, an additive one, and one gradient. Look at *dull*: where the whole "
-        "text is clearly positive, how much does it still count against?",
+        "A query method with two numbers a token, an additive one, and one gradient. They agree on *thin*, *weak* and "
+        "*enjoyed*; look at what they say of *yet* and of the words between.",
     ),
     (
         "I did not like it. Not one of the jokes is good, and not even the great cast could save this film.",
-        "mini-bert",
+        "mini-distilbert",
         ("slalom-anchor", "partition-shap", "leave-one-out"),
-        "Negation",
-        "*Like*, *good* and *great* stand in a text that the model reads as negative. `partition-shap` splits phrases "
-        "before words.",
+        "Praise in a bad review",
+        "*Like*, *good* and *great* speak for the class in a text that the model reads otherwise. `partition-shap` "
+        "splits phrases before words.",
     ),
     (
         "great great great great film",
         "mini-gpt2",
-        ("slalom-fidel", "linear-deletion"),
+        ("slalom-eff", "leave-one-out"),
         "Repetition",
-        "Softmax attention averages: a fourth *great* adds less than the first, which no sum of weights can say and a "
-        "weighted mean can.",
+        "No single *great* matters: with one of four gone the answer is the same, and `leave-one-out` sees nothing. "
+        "`slalom-eff` asks what words say by themselves: a weighted mean, which a fourth *great* does not move.",
     ),
     (
-        "The plot is thin and the ending is weak, yet I enjoyed every minute of it.",
-        "mini-distilbert",
+        "A wonderful film: funny, moving, beautifully played, and only a little too long.",
+        "mini-gpt2",
         ("slalom-anchor", "integrated-gradients", "attention-avg"),
         "Attention is no attribution",
         "Attention weights have no sign: they say where a layer looks, not which class a token speaks for.",
@@ -51,7 +51,9 @@ def pages() -> dict[str, str]:
     for text, model, methods, title, about in TEXTS:
         command = " ".join(f"--explainer {method}" for method in methods)
         parts.append(f"## {title}\n\n{about}\n\n{frame(text, model, methods)}")
-        parts.append(f'```sh\nslalom-bench explain "{text}" --model {model} {command} --budget {BUDGET} --html page.html\n```')
+        parts.append(
+            f'```sh\nslalom-bench explain "{text}" --model {model} {command} --budget {BUDGET} --html page.html\n```'
+        )
     return {"gallery.md": "\n\n".join(parts) + "\n"}
 
 
@@ -62,4 +64,5 @@ def frame(text: str, model: str, methods: tuple[str, ...]) -> str:
     import slalom_bench
 
     page = slalom_bench.explain(text, model=model, explainer=list(methods), budget=BUDGET).to_html()
-    return f'<iframe class="explanation" sandbox="allow-scripts" title="{escape(text)}" srcdoc="{escape(page)}"></iframe>'.replace("\n\n", "\n")
+    inside = escape(page).replace("\n\n", "\n")  # an empty line would end the element for Markdown
+    return f'<iframe class="explanation" sandbox="allow-scripts" title="{escape(text)}" srcdoc="{inside}"></iframe>'

@@ -1,4 +1,4 @@
-"""Which method should I use: from the published results, by question, model, budget and what one may ask of the model."""
+"""Which method should I use: from the published results, by question, model, budget and access to the model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,16 @@ from slalom_bench.showing.leaderboard import read_results
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent.parent / "leaderboards" / "results"
 QUESTIONS = (
-    ("srg", "Which tokens drive the prediction?", "A ranking: delete the first and the log-odds fall, delete the last and they do not."),
-    ("fidelity-few", "What happens if a few words go?", "The change that the surrogate predicts when 2 to 10 random tokens are removed."),
+    (
+        "srg",
+        "Which tokens drive the prediction?",
+        "A ranking: delete the first and the log-odds fall, delete the last and they do not.",
+    ),
+    (
+        "fidelity-few",
+        "What happens if a few words go?",
+        "The change that the surrogate predicts when 2 to 10 random tokens are removed.",
+    ),
     ("fidelity-many", "What happens if much of the text goes?", "The same with 10 to 50 % of the tokens."),
     ("fidelity-spans", "What happens if a passage goes?", "The same with runs of neighbouring tokens."),
     ("human-attention-auroc", "Does it mark what people mark?", "Of tasks with human marks."),
@@ -58,7 +66,8 @@ def tables() -> str:
 def title(board: Board) -> str:
     """A board in a cell."""
     said = board.identity
-    return f"{plain(said.task.name)}, {plain(said.model.name)}, {said.budget:,}<br><small>{len(board.samples)} texts</small>"
+    where = f"{plain(said.task.name)}, {plain(said.model.name)}, {said.budget:,}"
+    return f"{where}<br><small>{len(board.samples)} texts</small>"
 
 
 def cells(board: Board, metric: str) -> list[str]:

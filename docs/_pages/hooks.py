@@ -36,8 +36,8 @@ GUIDE = {
 def on_config(config: Any) -> Any:
     """Put the pages of others into the navigation once they are there."""
     for part in config.nav:
-        for title, pages in part.items():
-            pages += [page for page in LATER.get(title, ()) if (ROOT / "docs" / page).is_file()]
+        for title in LATER.keys() & part.keys():
+            part[title] += [page for page in LATER[title] if (ROOT / "docs" / page).is_file()]
     return config
 
 
@@ -46,7 +46,9 @@ def on_files(files: Files, config: Any) -> Files:
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
     board = (ROOT / "leaderboards" / "index.html").read_text(encoding="utf-8")
-    files.append(File.generated(config, "leaderboards/index.html", content=board.replace("../docs/index.md", "../index.html")))
+    files.append(
+        File.generated(config, "leaderboards/index.html", content=board.replace("../docs/index.md", "../index.html"))
+    )
     return files
 
 

@@ -26,12 +26,23 @@ ABOUT = {
         "Classifiers by name. `slalom-bench list models` says which are here and which would be downloaded or trained; "
         "any function, transformers or scikit-learn pipeline can stand in their place in Python.",
     ),
-    "removal": ("Removal rules", "What becomes of a token that a mask takes away: `--removal NAME`, part of every result."),
+    "removal": (
+        "Removal rules",
+        "What becomes of a token that a mask takes away: `--removal NAME`, part of every result.",
+    ),
     "law": ("Mask laws", "Which parts of a text are removed, by chance, to test a surrogate or to fit one."),
-    "surrogate": ("Surrogates", "What an explanation predicts of a part of the text: `explanation.surrogate.predict(keep)`."),
+    "surrogate": (
+        "Surrogates",
+        "What an explanation predicts of a part of the text: `explanation.surrogate.predict(keep)`.",
+    ),
     "suite": ("Suites", "Frozen lists of tasks, models, explainers and budgets: `slalom-bench run --suite NAME`."),
 }
-COLUMNS = {"explainer": ("family", "needs"), "metric": ("direction", "needs"), "model": ("family", "tier"), "task": ("licence",)}
+COLUMNS = {
+    "explainer": ("family", "needs"),
+    "metric": ("direction", "needs"),
+    "model": ("family", "tier"),
+    "task": ("licence",),
+}
 HIDDEN = ("origin", "order", "level", "headline", "default", "curve", "revision", "citation")
 """Facts that a card leaves to `slalom-bench list NAME`."""
 
@@ -58,7 +69,11 @@ def page(kind: str) -> str:
 
 def section(one: Card) -> str:
     """One card."""
-    parts = [f"## {one.name} {{ #{anchor(one.name)} }}", f"**{prose(one.summary, one.name)}**", prose(one.text, one.name)]
+    parts = [
+        f"## {one.name} {{ #{anchor(one.name)} }}",
+        f"**{prose(one.summary, one.name)}**",
+        prose(one.text, one.name),
+    ]
     if formula := one.sections.get("Formula"):
         parts.append(f'<pre class="formula">{escape(formula)}</pre>')
     for name, title in (("Choose it", "When to choose it"), ("Example", "By hand"), ("Reference", "Reference")):

@@ -1,4 +1,4 @@
-"""The README's picture of a leaderboard: `python docs/_build/pictures.py` (needs Chromium and the extra `test`).
+"""The README's picture of a leaderboard: `python docs/_pages/pictures.py` (needs Chromium and the extra `test`).
 
 That of SLALOM is what a command writes:
 
