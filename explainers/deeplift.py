@@ -20,15 +20,25 @@ if TYPE_CHECKING:
 class DeepLift:
     """DeepLIFT (Shrikumar et al. 2017), rescale rule: what each token adds to F(text) - F(baseline). Two queries.
 
-    score_i = (x_i - b_i) . m_i, with m the gradient of the log-odds in which every non-linear step has the slope
-    between text and baseline (`backends.secants`): (f(x) - f(b)) / (x - b) of an activation, half of the change of a
-    product to each factor, softmax and layer norm made of these. The scores of all tokens add up to F(text) -
-    F(baseline); special tokens are in both, and get nothing. captum's DeepLift has the same rule for activations but
-    none for attention, layer norm and GELU modules, where it takes the gradient and is not complete. Needs gradients
-    and an architecture whose norms see more than the word (deeplift): BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA,
-    ALBERT and GPT-2; with rotary or relative positions a zero embedding has no direction for the first norm, and
-    multipliers explode: such models are skipped before a run. Diagnostics: `change` and `completeness_gap`, which is
-    rounding. To be chosen over integrated gradients where two queries are all there is and scores must add up.
+    Slopes are those of `backends.secants`; softmax and layer norm are made of activations and products. The scores of
+    all tokens add up to F(text) - F(baseline); special tokens are in both, and get nothing. captum's DeepLift has the
+    same rule for activations but none for attention, layer norm and GELU modules, where it takes the gradient and is
+    not complete. Needs gradients and an architecture whose norms see more than the word (deeplift): BERT, RoBERTa,
+    XLM-RoBERTa, DistilBERT, ELECTRA, ALBERT and GPT-2; with rotary or relative positions a zero embedding has no
+    direction for the first norm, and multipliers explode: such models are skipped before a run. Diagnostics: `change`
+    and `completeness_gap`, which is rounding.
+
+    Formula:
+        score_i = (x_i - b_i) . m_i, m: the gradient of F with the slope between text and baseline at every non-linear
+          step
+          activation f: (f(x) - f(b)) / (x - b); product: half of the change to each factor
+
+    Choose it:
+        Over `integrated-gradients` where two queries are all there is and scores must add up.
+
+    Example:
+        One number x = 3, baseline 0, F = x^2: the slope between them is (9 - 0) / (3 - 0) = 3, the score 3 x 3 = 9 =
+        F(3) - F(0); the gradient alone would give 3 x 6 = 18.
 
     Args:
         baseline: the embedding that content tokens are replaced by: `zero`, `pad` or `mask` (where there is one).

@@ -79,16 +79,25 @@ def proxy_spex(keep: Bools, outputs: Floats, seed: int, settings: dict[str, list
 class ProxySpex:
     """ProxySPEX (Butler et al. 2025) by shapiq: sparse interactions of any order from boosted trees. Extra `shapiq`.
 
-    F(S) = sum of c_T over the sets T that are part of S. Gradient-boosted trees are fitted to random masks, turned into
-    their Fourier coefficients, of which those with 95 % of the energy are fitted again by ridge regression and turned
-    into the Moebius coefficients c_T. The scores are the Shapley values of the surrogate, which predicts
-    non-additively. Masks are uniform subsets in complementary pairs; where the budget covers all subsets of a short
-    text they are all asked for, and the coefficients are exact. The empty text counts as even odds (0) where it is
-    not legal. Needs queries, a budget of at least 20 (or 2^n) and the extra `shapiq`, which brings shapiq and lightgbm.
-    Choose it to find interactions of three tokens and more in a text that stands a good deal of removal.
+    Gradient-boosted trees are fitted to random masks, turned into their Fourier coefficients, of which those with 95 %
+    of the energy are fitted again by ridge regression and turned into the Moebius coefficients c_T. The scores are the
+    Shapley values of the surrogate, which predicts non-additively. Masks are uniform subsets in complementary pairs;
+    where the budget covers all subsets of a short text they are all asked for, and the coefficients are exact. The
+    empty text counts as even odds (0) where it is not legal. Needs queries, a budget of at least 20 (or 2^n) and the
+    extra `shapiq`, which brings shapiq and lightgbm.
 
     Settings differ from shapiq's for time (it tries eight, 13 s a text of 100 tokens at b=1000): one, of trees five
     deep, with 5 rows a leaf at least, so that rare deletions can be told apart.
+
+    Formula:
+        F(S) = sum of c_T over the sets T that are part of S; scores: the Shapley values of this
+
+    Choose it:
+        To find interactions of three tokens and more in a text that stands a good deal of removal.
+
+    Example:
+        F(empty) = 0, F(a) = 2, F(b) = -1, F(ab) = 0: c_a = 2, c_b = -1, c_ab = 0 - 2 + 1 = -1. Half of c_ab goes to
+        each: Shapley values 1.5 and -1.5.
 
     Args:
         law: empty for uniform subsets; `small-deletions` for the masks of slalom-fidel; or a registered mask law. A row
