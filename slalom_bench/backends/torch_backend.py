@@ -205,6 +205,11 @@ class DifferentiableBackend(TorchBackend):
         with torch.no_grad():
             return self.word_embeddings()(torch.from_numpy(np.asarray(sequence)).to(self._device)).detach().clone()
 
+    def vocabulary(self) -> torch.Tensor:
+        """The table of word embeddings (words x width), a row for each id."""
+        weight: torch.Tensor = self.word_embeddings().weight  # type: ignore[assignment]
+        return weight.detach()
+
     def logits_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
         """Differentiable logits (batch x classes) of word embeddings (batch x length x width)."""
         with memory_errors():

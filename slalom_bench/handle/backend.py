@@ -73,6 +73,10 @@ class GradientBackend(Backend, Protocol):
         """Word embeddings (length x width) of a whole sequence."""
         ...
 
+    def vocabulary(self) -> torch.Tensor:
+        """The table of word embeddings (words x width), a row for each id."""
+        ...
+
     def logits_from_embeddings(self, words: torch.Tensor) -> torch.Tensor:
         """Differentiable logits (batch x classes) of word embeddings (batch x length x width)."""
         ...
