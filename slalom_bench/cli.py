@@ -28,6 +28,7 @@ from slalom_bench.commands.report import report_command
 from slalom_bench.commands.reproduce import reproduce_command
 from slalom_bench.commands.run import run_command
 from slalom_bench.commands.score import score_command
+from slalom_bench.commands.selftest import selftest_command
 from slalom_bench.commands.simulate import simulate_command
 from slalom_bench.commands.submit import submit_command
 from slalom_bench.commands.train import train_command
@@ -49,6 +50,7 @@ COMMANDS = (
     list_command,
     explain_command,
     check_command,
+    selftest_command,
     new_command,
     data_command,
     train_command,

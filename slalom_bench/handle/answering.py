@@ -10,6 +10,7 @@ from slalom_bench.core.types import Floats, Ints
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.backend import Backend, OutOfMemory
 from slalom_bench.handle.cache import QueryCache
+from slalom_bench.handle.device import single_sequence
 from slalom_bench.handle.ledger import Ledger
 from slalom_bench.handle.packing import TokenBudget, pack
 from slalom_bench.handle.template import Contents, whole
@@ -104,8 +105,5 @@ class Answering:
 
     def _halve(self, lengths: Ints, error: OutOfMemory) -> None:
         if len(lengths) == 1:
-            raise InvalidInput(
-                f"out of memory on a single sequence of {lengths[0]} tokens on {self._backend.device}; "
-                "use a smaller model, shorter samples or another device"
-            ) from error
+            raise single_sequence(int(lengths[0]), self._backend.device) from error
         self._budget.halve(lengths)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom_bench.core.types import Floats, Sample
-from slalom_bench.handle.backend import Backend, Differentiable, attention_backend, gradient_backend
+from slalom_bench.handle.backend import Backend, Differentiable, OutOfMemory, attention_backend, gradient_backend
+from slalom_bench.handle.device import single_sequence, synchroniser
 from slalom_bench.handle.ledger import Ledger
 from slalom_bench.handle.packing import TokenBudget
 from slalom_bench.handle.template import whole
@@ -25,6 +26,7 @@ class Gradients:
         self._backend = backend
         self._ledger = ledger
         self._budget = budget
+        self._synchronise = synchroniser(backend.device)
 
     def embed(self, sample: Sample) -> torch.Tensor:
         """Word embeddings (length x width) of a sample inside its template."""
@@ -33,12 +35,17 @@ class Gradients:
 
     def log_odds(self, words: torch.Tensor, target: int, through: Differentiable | None = None) -> torch.Tensor:
         """Differentiable log-odds (batch) in float64 of word embeddings (batch x length x width): one batch."""
+        self._ledger.ask(len(words))
+        return self._computed(words, target, through)
+
+    def _computed(self, words: torch.Tensor, target: int, through: Differentiable | None) -> torch.Tensor:
+        """The same, of rows that were asked for already."""
         import torch
 
         backend = gradient_backend(self._backend)
-        self._ledger.ask(len(words))
         with self._ledger.model_time():
             logits = (through or backend.logits_from_embeddings)(words).double()
+            self._synchronise()
         self._ledger.count(forwards=len(words), batches=1, tokens=words.shape[0] * words.shape[1])
         others = torch.cat([logits[:, :target], logits[:, target + 1 :]], dim=1)
         out = logits[:, target] - torch.logsumexp(others, dim=1)
@@ -55,6 +62,7 @@ class Gradients:
             self._ledger.count(backwards=len(grad))
 
         def end(grad: torch.Tensor) -> None:
+            self._synchronise()
             self._ledger.count(model_seconds=time.perf_counter() - started.pop())
 
         out.register_hook(begin)
@@ -71,13 +79,21 @@ class Gradients:
         """Log-odds (batch) and their gradients (batch x length x width), in batches that fit."""
         import torch
 
-        values, grads = [], []
-        for part in words.detach().split(self.rows_per_batch(words.shape[1])):
-            leaf = part.clone().requires_grad_(True)
-            out = self.log_odds(leaf, target, through)
-            (grad,) = torch.autograd.grad(out.sum(), leaf)
+        self._ledger.ask(len(words))
+        length, values, grads, done = words.shape[1], [], [], 0
+        while done < len(words):
+            leaf = words[done : done + self.rows_per_batch(length)].detach().clone().requires_grad_(True)
+            try:
+                out = self._computed(leaf, target, through)
+                (grad,) = torch.autograd.grad(out.sum(), leaf)
+            except (OutOfMemory, torch.OutOfMemoryError) as error:
+                if len(leaf) == 1:
+                    raise single_sequence(length, self._backend.device) from error
+                self._budget.halve([2 * length] * len(leaf))
+                continue
             values.append(out.detach())
             grads.append(grad)
+            done += len(leaf)
         return torch.cat(values).cpu().numpy().astype(np.float64), torch.cat(grads)
 
     def of_attention(self, sample: Sample, target: int) -> tuple[Floats, Floats]:

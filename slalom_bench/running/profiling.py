@@ -19,6 +19,7 @@ import numpy as np
 from slalom_bench.core.types import Cost, Sample
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.handle.device import synchroniser
 from slalom_bench.interfaces import Explainer
 from slalom_bench.running.explaining import explain_sample
 from slalom_bench.running.provenance import cpu_name
@@ -66,15 +67,6 @@ def measure(
         synchronise()
         runs.append(Cost(**{**asdict(cost), "seconds": time.perf_counter() - start}))
     return Timing(tuple(runs[warmup:]))
-
-
-def synchroniser(device: str) -> Callable[[], None]:
-    """Waits until the device has done everything it was given; nothing to wait for on a CPU."""
-    import torch
-
-    if device.startswith("cuda"):
-        return lambda: torch.cuda.synchronize(torch.device(device))
-    return torch.mps.synchronize if device.startswith("mps") else lambda: None
 
 
 @dataclass

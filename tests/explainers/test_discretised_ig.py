@@ -1,4 +1,4 @@
-"""Discretised integrated gradients: the published path and sum again by loops, by hand, and complete on linear models."""
+"""Discretised integrated gradients: the published rule in loops and by hand, complete on linear models."""
 
 from __future__ import annotations
 
