@@ -47,8 +47,7 @@ class _NaiveBayesCorrelation(ABC):
         w = weights[index[known]]
         results: dict[str, float | str] = {}
         for name, scores in explanation.scores.items():
-            means = np.bincount(inverse, scores) / np.bincount(inverse)
-            per_token = (scores[first] if paper else means)[known]
+            per_token = (scores[first] if paper else token_means(scores, inverse))[known]
             results[name] = self.compare(per_token, w, name, explanation)
         return undefined.as_score(results)
 
@@ -59,7 +58,7 @@ class _NaiveBayesCorrelation(ABC):
 
 @metric(
     "nb-spearman",
-    version=2,
+    version=3,
     order=50,
     needs={"train"},
     direction="higher",
@@ -73,8 +72,9 @@ class NaiveBayesSpearman(_NaiveBayesCorrelation):
 
     Class 1 is the explained class against the rest. A repeated token has the mean of its positions' scores. In the
     paper protocol the first position's score, a = 20, and weights without class totals. Equal numbers share their mean
-    rank. Needs train. Undefined for unsigned scores (`nb-strength` has them), for fewer than two tokens with a weight,
-    constant scores or weights, and where the training texts have one class only.
+    rank, and a token has its positions' common score to the last bit, however often it is repeated. Needs train.
+    Undefined for unsigned scores (`nb-strength` has them), for fewer than two tokens with a weight, constant scores or
+    weights, and where the training texts have one class only.
 
     Formula:
         Spearman correlation over distinct tokens t of: score, and w(t) = log((n_1(t) + a) / (n_0(t) + a)) - log(N_1 /
@@ -108,7 +108,7 @@ class NaiveBayesSpearman(_NaiveBayesCorrelation):
 
 @metric(
     "nb-strength",
-    version=1,
+    version=2,
     order=51,
     needs={"train"},
     direction="higher",
@@ -147,6 +147,22 @@ class NaiveBayesStrength(_NaiveBayesCorrelation):
         """Size of the score against size of the weight."""
         sizes, strengths = scores if name in explanation.unsigned else np.abs(scores), np.abs(weights)
         return undefined.correlation(sizes, strengths) or spearman(sizes, strengths)
+
+
+def token_means(scores: Floats, tokens: Ints) -> Floats:
+    """The mean score of each token, to the last bit the same for tokens that have the same scores, so that ties are.
+
+    The least score of a token and the mean of what its others exceed it by: of equal scores that is the score itself,
+    where a sum of three or more over their number often is not.
+
+    >>> token_means(np.array([0.1, 0.1, 0.7, 0.1, 0.1]), np.array([0, 0, 1, 0, 2])).tolist()
+    [0.1, 0.7, 0.1]
+    """
+    order = np.lexsort((scores, tokens))
+    count = np.bincount(tokens)
+    least = scores[order][np.cumsum(count) - count]
+    means: Floats = least + np.bincount(tokens[order], (scores - least[tokens])[order]) / count
+    return means
 
 
 def class_counts(classifier: Classifier, context: Context, documents: int | None) -> tuple[Ints, Floats]:
