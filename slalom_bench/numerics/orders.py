@@ -1,4 +1,4 @@
-"""Orders of tokens: how many of the first ones to look at, and the order with the largest total gain (beam search)."""
+"""Orders of tokens: how many of the first ones to look at, and the orders with the largest and the least total gain."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ import numpy as np
 
 from slalom_bench.core.types import Bools, Floats, Ints
 from slalom_bench.errors import InvalidInput
+
+CANDIDATES = 16
+"""Positions of each source that a search of extreme orders goes over."""
+PROBES = 256
+"""Random sets that it asks for."""
+ROUNDS = 3
+"""How often, at the most, it looks at what comes beside the best so far."""
 
 
 class BestOrder(NamedTuple):
@@ -21,7 +28,12 @@ class BestOrder(NamedTuple):
 
 
 def beam_search(
-    gain: Callable[[Bools], Floats], n: int, steps: int, width: int = 3, candidates: int | None = None
+    gain: Callable[[Bools], Floats],
+    n: int,
+    steps: int,
+    width: int = 3,
+    candidates: int | None = None,
+    among: Ints | None = None,
 ) -> BestOrder:
     """Search the order of positions whose first 1, 2, ..., `steps` together gain most.
 
@@ -38,6 +50,7 @@ def beam_search(
         width: how many sets are kept.
         candidates: from the second step on use only so many positions (no fewer than `steps`), those that gain most by
             themselves; None for all.
+        among: the positions to choose from, at least `steps`, in ascending order; None for all.
 
     Returns:
         The best order, and its sum of gains.
@@ -49,7 +62,7 @@ def beam_search(
     if not 1 <= steps <= n or width < 1 or (candidates is not None and candidates < 1):
         raise InvalidInput(f"beam search of {n} positions: steps={steps}, width={width}, candidates={candidates}")
     chosen, totals, orders = np.zeros((1, n), np.bool_), np.zeros(1), np.empty((1, 0), np.int64)
-    usable = np.arange(n)
+    usable = np.arange(n) if among is None else among
     for step in range(steps):
         parents, added, grown = _grow(chosen, usable)
         gains = gain(grown)
@@ -60,6 +73,74 @@ def beam_search(
         if step == 0 and candidates is not None:
             usable = np.sort(added[np.argsort(-gains, kind="stable")[: max(candidates, steps)]])
     return BestOrder(orders[0], float(totals[0]))
+
+
+class Extremes(NamedTuple):
+    """The orders of least and of largest total gain that a search has found, totals as they are."""
+
+    lowest: BestOrder
+    highest: BestOrder
+
+
+def extreme_orders(gain: Callable[[Bools], Floats], n: int, steps: int, size: int, width: int = 8) -> Extremes:
+    """Search the orders of positions whose first 1, 2, ..., `steps` together gain least, and most.
+
+    A beam that starts from single positions misses what matters only together with others. So positions come from
+    three sources: what they gain alone, least squares on random sets of `size` positions (always the same ones), and
+    what they gain beside the first half of the best order so far, which a narrow beam over those two has found, then
+    a wide one over the best of the third, again while it finds better ones. For up to 16 positions all are
+    candidates, and a width of the largest binomial coefficient is exact.
+
+    Args:
+        gain: as in `beam_search`.
+        n: how many positions there are.
+        steps: the length of the orders, 1 to n.
+        size: of the random sets.
+        width: of the last beam.
+
+    Returns:
+        The two orders; of 256 positions about 3,000 sets are asked for, those of a step at once.
+    """
+    alone = gain(np.eye(n, dtype=np.bool_))
+    rng = np.random.default_rng([n, size])
+    drawn = rng.random((PROBES, n)).argsort(axis=1).argsort(axis=1) < size
+    slopes = _slopes(drawn, gain(drawn))
+    found = []
+    for sign in (-1.0, 1.0):
+        best = _three_sources(lambda chosen, sign=sign: sign * gain(chosen), sign * alone, sign * slopes, steps, width)
+        found.append(BestOrder(best.order, sign * best.total))
+    return Extremes(*found)
+
+
+def _three_sources(gain: Callable[[Bools], Floats], alone: Floats, slopes: Floats, steps: int, width: int) -> BestOrder:
+    """The order of largest total gain, from what positions gain alone, on average, and beside others."""
+    n = len(alone)
+    few = np.union1d(_first(alone, max(CANDIDATES, steps)), _first(slopes, CANDIDATES))
+    best = beam_search(gain, n, steps, 2, among=few)
+    for _ in range(ROUNDS):
+        half = np.isin(np.arange(n), best.order[: (steps + 1) // 2])
+        _, added, grown = _grow(half[None], np.arange(n))
+        beside = np.full(n, -np.inf)
+        if len(grown):
+            beside[added] = gain(grown)
+        beside[best.order] = np.inf
+        wide = beam_search(gain, n, steps, width, among=np.sort(_first(beside, max(CANDIDATES, steps + 6))))
+        if wide.total <= best.total:
+            break
+        best = wide
+    return best
+
+
+def _slopes(drawn: Bools, gains: Floats) -> Floats:
+    """Ridge regression of gains on which positions are in a set: a slope for each position."""
+    centred = drawn - drawn.mean(axis=0)
+    slopes: Floats = centred.T @ np.linalg.solve(centred @ centred.T + np.eye(len(drawn)), gains - gains.mean())
+    return slopes
+
+
+def _first(values: Floats, count: int) -> Ints:
+    """The positions of the highest values; ties to the earlier ones."""
+    return np.argsort(-values, kind="stable")[:count]
 
 
 def _grow(chosen: Bools, usable: Ints) -> tuple[Ints, Ints, Bools]:

@@ -16,7 +16,7 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.aopc import Deletion, DeletionLogOdds, Insertion, InsertionLogOdds
 from slalom_bench.metrics.decision_flip import DecisionFlip, SufficientShare
-from slalom_bench.metrics.faithfulness_correlation import FaithfulnessCorrelation
+from slalom_bench.metrics.faithfulness_correlation import FaithfulnessCorrelation, FaithfulnessStrength
 from slalom_bench.metrics.normalised_aopc import DeletionNormalised, InsertionNormalised
 from slalom_bench.metrics.srg import SymmetricRelevanceGain
 from slalom_bench.removals.mask import Mask
@@ -174,13 +174,19 @@ def test_true_weights_correlate_perfectly_and_the_sign_counts():
     assert other.values["lin"] == pytest.approx(1.0)
 
 
-def test_unsigned_scores_are_held_against_the_absolute_drop():
+def test_sizes_are_held_against_the_size_of_the_change_for_every_method_alike():
     # one of five tokens goes each time: the drop is its weight
     weights = {"a": 3.0, "b": -2.0, "c": 1.0, "d": -0.5, "e": 0.0}
-    sizes, signs = [3.0, 2.0, 1.0, 0.5, 0.0], frozenset({"lin"})
-    score = scored(FaithfulnessCorrelation(), text="a b c d e", weights=weights, scores=sizes, unsigned=signs)
-    assert score.values["lin"] == pytest.approx(1.0)
+    sizes, signed, no_sign = [3.0, 2.0, 1.0, 0.5, 0.0], list(weights.values()), {"unsigned": frozenset({"lin"})}
+    for scores, more in ((sizes, no_sign), (sizes, {}), (signed, {})):
+        score = scored(FaithfulnessStrength(), text="a b c d e", weights=weights, scores=scores, **more)
+        assert score.values["lin"] == pytest.approx(1.0)
     assert scored(FaithfulnessCorrelation(), text="a b c d e", weights=weights, scores=sizes).values["lin"] < 0.9
+    none = scored(FaithfulnessCorrelation(), text="a b c d e", weights=weights, scores=sizes, **no_sign)
+    assert none.undefined == {"lin": undefined.UNSIGNED_SCORES}
+    # all scores of one size say nothing of sizes
+    flat = scored(FaithfulnessStrength(), text="a b c d e", weights=weights, scores=[1.0, -1.0, 1.0, -1.0, 1.0])
+    assert flat.undefined == {"lin": undefined.CONSTANT_SCORES}
 
 
 def test_masks_are_of_the_stated_share_and_the_same_for_every_explainer_of_a_seed():
@@ -201,7 +207,7 @@ def test_masks_are_of_the_stated_share_and_the_same_for_every_explainer_of_a_see
 
 @pytest.mark.parametrize("wrong", [{"masks": 1}, {"share": 0.0}, {"share": 1.0}])
 def test_impossible_removals_are_refused(wrong):
-    with pytest.raises(InvalidInput, match="faithfulness-correlation"):
+    with pytest.raises(InvalidInput, match="faithfulness: masks="):
         scored(FaithfulnessCorrelation(**wrong))
 
 
@@ -238,7 +244,25 @@ def test_bounds_of_a_wide_beam_are_those_of_all_orders(deletes):
     # every order of the tokens then lies inside them
     scores = {str(i): np.random.default_rng(i).normal(size=6) for i in range(50)}
     values = metric.score(classifier, sample, Explanation(scores, "0"), context()).values
-    assert -1e-6 < min(values.values()) < max(values.values()) < 1 + 1e-6
+    assert (values.pop("beyond"), values.pop("outside")) == (0.0, 0.0)
+    assert 0.0 <= min(values.values()) < max(values.values()) <= 1.0
+
+
+def test_a_ranking_that_beats_the_search_joins_the_bounds_and_is_counted():
+    classifier = Classifier(random_backend("bert", seed=3))
+    sample = classifier.encode(Example("s", "w1 w5 w9 w2 w7 w3"))
+    shared, metric = context(), DeletionNormalised(steps=3)
+    good = Explanation({"x": np.arange(6.0), "y": -np.arange(6.0)}, "x")
+    inside = metric.score(classifier, sample, good, shared).values
+    (key,) = shared.memo
+    lower, upper = shared.memo[key]
+    area = {name: lower + value * (upper - lower) for name, value in inside.items()}
+    # as if the search had found less: the range ends in the middle between its lower end and x
+    shared.memo[key] = lower, (lower + area["x"]) / 2
+    values = metric.score(classifier, sample, good, shared).values
+    assert (values["x"], values["outside"]) == (1.0, 1.0)
+    assert values["beyond"] == pytest.approx(1.0)
+    assert inside["outside"] == inside["beyond"] == 0.0
 
 
 def test_bounds_are_searched_once_for_each_model_text_and_removal_rule():
@@ -250,9 +274,10 @@ def test_bounds_are_searched_once_for_each_model_text_and_removal_rule():
         with classifier.work() as cost:
             DeletionNormalised().score(classifier, sample, Explanation({"x": scores}, "x"), shared)
         costs.append(cost.queries)
-    # the full text and 10 deletions; the search asks for the full text, then 40 and at most 32 x 3 a step, both ways
+    # the full text and 10 deletions; the search asks for the full text, single and random sets, and both ways for two
+    # beams (of at most 32 and 16 positions) and what comes beside
     assert costs[1] == costs[2] == 11
-    assert costs[0] <= 12 + 2 * (40 + 9 * 96)
+    assert costs[0] <= 12 + 40 + 256 + 2 * (10 * 2 * 32 + 3 * (40 + 10 * 8 * 16))
     assert len(shared.memo) == 1
     other = Classifier(classifier.backend, removal=Mask())
     DeletionNormalised().score(other, sample, Explanation({"x": scores}, "x"), shared)
@@ -279,7 +304,7 @@ def test_bounds_have_the_same_bits_whoever_comes_first():
 
 
 def test_undefined_cases():
-    for metric in (cls() for cls in (*RANKING, FaithfulnessCorrelation)):
+    for metric in (cls() for cls in (*RANKING, FaithfulnessCorrelation, FaithfulnessStrength)):
         assert scored(metric, text="a", scores=[1.0]).undefined == {"lin": undefined.TOO_SHORT}
         both = scored(metric, scores={"lin": SCORES, "flat": [1.0] * 4})
         assert both.undefined == {"flat": undefined.CONSTANT_SCORES}
@@ -308,7 +333,7 @@ def test_both_protocols_give_the_same():
     classifier = Classifier(bag_of_words(WEIGHTS))
     sample = classifier.encode(Example("s", "a b c d d d"))
     explanation = Explanation({"lin": [*SCORES, 0.5, 0.25]}, "lin")
-    for cls in (*RANKING, FaithfulnessCorrelation):
+    for cls in (*RANKING, FaithfulnessCorrelation, FaithfulnessStrength):
         one, two = (cls().score(classifier, sample, explanation, context(p)) for p in ("bench", "paper"))
         assert one == two
 
@@ -361,21 +386,25 @@ def test_correlation_recomputed_by_plain_code(seed):
     sample = classifier.encode(Example("s", " ".join(f"w{i}" for i in rng.integers(0, 60, 15))))
     scores = {"lin": rng.normal(size=15), "norm": rng.normal(size=15) ** 2}
     explanation = Explanation(scores, "lin", unsigned=frozenset({"norm"}))
-    found = FaithfulnessCorrelation(masks=40).score(classifier, sample, explanation, shared).values
+    signed = FaithfulnessCorrelation(masks=40).score(classifier, sample, explanation, shared).values
+    found = FaithfulnessStrength(masks=40).score(classifier, sample, explanation, shared).values
     (bits,) = shared.memo.values()
     full, ids = plain_log_odds(backend, sample.ids.tolist(), 1), sample.ids.tolist()
     sums, drops = {"lin": [], "norm": []}, []
-    for row in np.unpackbits(bits, axis=1)[:, :15].tolist():
+    rows = np.unpackbits(bits, axis=1)[:, :15].tolist()
+    for row in rows:
         gone = [i for i in range(15) if not row[i]]
         assert len(gone) == 3
         drops.append(full - plain_log_odds(backend, [ids[i] for i in range(15) if row[i]], 1))
         for name in sums:
             sums[name].append(sum(scores[name][i] for i in gone))
-    assert found["lin"] == pytest.approx(np.corrcoef(sums["lin"], drops)[0, 1], abs=1e-4)
+    sizes = [np.abs(scores["lin"])[[i for i in range(15) if not row[i]]].sum() for row in rows]
+    assert signed["lin"] == pytest.approx(np.corrcoef(sums["lin"], drops)[0, 1], abs=1e-4)
+    assert found["lin"] == pytest.approx(np.corrcoef(sizes, np.abs(drops))[0, 1], abs=1e-4)
     assert found["norm"] == pytest.approx(np.corrcoef(sums["norm"], np.abs(drops))[0, 1], abs=1e-4)
 
 
-@pytest.mark.parametrize("cls", [*RANKING, FaithfulnessCorrelation])
+@pytest.mark.parametrize("cls", [*RANKING, FaithfulnessStrength])
 def test_a_positive_rescaling_changes_nothing(cls):
     classifier, rng = Classifier(random_backend("distilbert")), np.random.default_rng(0)
     sample = classifier.encode(Example("s", " ".join(f"w{i}" for i in range(20))))
@@ -396,7 +425,7 @@ def test_columns_stand_in_a_sensible_order():
     expected = [
         *("srg", "deletion-log-odds", "insertion-log-odds", "deletion", "insertion", "deletion-normalised"),
         *("insertion-normalised", "decision-flip", "sufficient-share", "faithfulness-correlation"),
-        *("nb-spearman", "nb-strength", "human-attention-auroc", "human-attention-auprc"),
+        *("faithfulness-strength", "nb-spearman", "nb-strength", "human-attention-auroc", "human-attention-auprc"),
     ]
     assert sorted(expected, key=order.__getitem__) == expected
     assert len({order[name] for name in expected}) == len(expected)
