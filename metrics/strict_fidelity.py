@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 
 _MASKS = {"bench": 20, "paper": 100}
 """Masks of each k of the paper's law."""
-_LEAST_LEFT = 10
-"""Masks, at least, that an explainer must not have asked for; of a law that has fewer for a text, all of them."""
+_WHOLE = ("mean", "normalised", "missing", "moving")
+"""Values of strict fidelity over all k."""
+_LEAST_LEFT = 2
+"""Masks, at least, that an explainer must not have asked for, beside half of them."""
 
 
 @metric(
     "strict-fidelity",
-    version=3,
+    version=4,
     order=10,
     needs={"queries", "surrogate"},
     direction="lower",
@@ -50,8 +52,11 @@ class StrictFidelity:
     masks that an explainer has itself asked for count too, so that k1 is a training error for whoever asks for all
     single deletions (`fidelity-few` leaves them out). Values: `k1`..`k10`, their `mean`, also on either half of the
     masks, and `normalised`: the mean over the mean square of the observed change (1 = no better than predicting no
-    change). Needs queries and surrogate. Undefined without a surrogate; a text too short for one k has neither mean nor
-    normalised; normalised also where no deletion changes the output.
+    change). The mean is the sum of `missing`, the error against the same deletions under the rule `gap` (nothing
+    moves), and of `moving`, what it is more or less because the other tokens move up; `moving` is 0 under a rule that
+    closes no gaps. Needs queries and surrogate. Undefined without a surrogate; a text too short for one k has k1, k2,
+    ... alone; normalised also where no deletion changes the output, and the two parts where the model has no positions
+    to keep.
 
     Formula:
         mean over masks S of ((g(S) - g(full)) - (F(S) - F(full)))^2, g: the surrogate
@@ -84,18 +89,19 @@ class StrictFidelity:
         results: dict[str, float | str | None]
         results = {f"k{k}": undefined.too_short(len(sample), k) for k in range(1, self.largest + 1)}
         if explanation.surrogate is None:
-            return undefined.everywhere([*results, "mean", "normalised"], undefined.NO_SURROGATE)
+            return undefined.everywhere([*results, *_WHOLE], undefined.NO_SURROGATE)
         possible = [name for name, reason in results.items() if reason is None]
         if not possible:
-            return undefined.everywhere([*results, "mean", "normalised"], undefined.TOO_SHORT)
+            return undefined.everywhere([*results, *_WHOLE], undefined.TOO_SHORT)
         law = registry.laws.get("paper").build({"largest": len(possible)})
         keep = _shared_masks("strict-fidelity", law, sample, len(possible) * count, context)
         found = changes(classifier, sample, explanation, keep)
         errors = ((found.predicted - found.observed) ** 2).reshape(len(possible), count)
         results |= dict(zip(possible, errors.mean(axis=1), strict=True))
         if len(possible) < self.largest:
-            return undefined.as_score(results | dict.fromkeys(("mean", "normalised"), undefined.TOO_SHORT))
+            return undefined.as_score(results | dict.fromkeys(_WHOLE, undefined.TOO_SHORT))
         results |= {"mean": float(errors.mean()), "normalised": found.normalised()}
+        results |= _movement(classifier, sample, explanation, keep, found)
         if count > 1:
             halves = (errors[:, ::2].mean(), errors[:, 1::2].mean())
             results |= dict(zip(half_names("mean"), map(float, halves), strict=True))
@@ -108,10 +114,10 @@ class Fidelity:
     `normalised` is 0 where all is predicted and 1 where it is no better than predicting no change; it is given on
     either half of the masks too. `excluded` is the share of the masks that were left out because the explainer itself
     had asked the model for what they leave of the text. The masks are the same for every explainer. Undefined without a
-    surrogate; where the law has no masks for the text; where fewer than half of the masks or fewer than 10 are left (of
-    a law with fewer than 10 for a text, all must be); normalised also where no mask changes the output. Of an
-    explanation whose queries were not recorded (one from a file) no mask is excluded, and `excluded` is undefined: its
-    error may be that of masks it was fitted to.
+    surrogate; where the law has no masks for the text; where fewer than half of the masks, or fewer than two of
+    several, are left; normalised also where no mask changes the output. Of an explanation whose queries were not
+    recorded (one from a file) no mask is excluded, and `excluded` is undefined: its error may be that of masks it was
+    fitted to.
 
     Formula:
         raw = mean over masks S of ((g(full) - g(S)) - (F(full) - F(S)))^2, g: the surrogate
@@ -162,7 +168,7 @@ class Fidelity:
 
 
 _PROFILE: dict[str, Any] = {
-    "version": 2,
+    "version": 3,
     "needs": {"queries", "surrogate"},
     "direction": "lower",
     "unit": "share of the mean square change",
@@ -257,6 +263,18 @@ def changes(classifier: Classifier, sample: Sample, explanation: Explanation, ke
     answers = classifier.targeting(explanation.target).masked_log_odds(sample, whole)
     predictions = explanation.surrogate.predict(whole)
     return Changes(answers[1:] - answers[0], predictions[1:] - predictions[0], classifier.rounding(answers[0]))
+
+
+def _movement(
+    classifier: Classifier, sample: Sample, explanation: Explanation, keep: Bools, found: Changes
+) -> dict[str, float | str]:
+    """The two parts of the error of changes: against what missing tokens do, and what moving the others adds."""
+    if not classifier.removal.closes_gaps:
+        return {"missing": found.raw(), "moving": 0.0}
+    if "positions" not in classifier.capabilities:
+        return dict.fromkeys(("missing", "moving"), undefined.NO_POSITIONS)
+    still = changes(classifier.under(registry.removals.build("gap")), sample, explanation, keep)
+    return {"missing": still.raw(), "moving": found.raw() - still.raw()}
 
 
 def unasked(classifier: Classifier, sample: Sample, explanation: Explanation, keep: Bools) -> Bools:

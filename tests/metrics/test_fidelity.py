@@ -142,18 +142,22 @@ def test_masks_that_the_explainer_asked_for_do_not_count(slalom, sample):
     assert most.values == {"excluded": pytest.approx(21 / 40)}
 
 
-def test_fewer_than_ten_masks_left_are_too_few_unless_a_law_has_no_more(slalom, sample):
-    drawn = registry.laws.build("few").draw(sample, 12, context().rng("fidelity-few", "s"))
-    with slalom.recording() as asked:
-        slalom.masked_log_odds(sample, drawn[:3])
-    score = metric("few", masks=12).score(slalom, sample, said(TRUTH, asked=asked()), context())
-    assert score.undefined["raw"] == undefined.ASKED
+def test_the_masks_that_are_left_are_scored_down_to_half_and_two_of_them(slalom, sample):
     sentences = metric("sentences")
-    assert "raw" in sentences.score(slalom, sample, said(TRUTH, asked=asked()), context()).values
-    without_first = np.arange(40) >= 5
+    drawn = registry.laws.build("sentences").draw(sample, 100, context().rng("fidelity-sentences", "s"))
+    assert len(drawn) > 3
+    for first, scored in ((1, True), (len(drawn) // 2, True), (len(drawn) // 2 + 1, False)):
+        with slalom.recording() as asked:
+            slalom.masked_log_odds(sample, drawn[:first])
+        score = sentences.score(slalom, sample, said(TRUTH, asked=asked()), context())
+        assert score.values["excluded"] == pytest.approx(first / len(drawn))
+        assert ("raw" in score.values) == scored
+        assert score.undefined == ({} if scored else dict.fromkeys(("normalised", "raw"), undefined.ASKED))
+    two = registry.laws.build("few").draw(sample, 2, context().rng("fidelity-few", "s"))
     with slalom.recording() as asked:
-        slalom.masked_log_odds(sample, without_first[None])
-    assert sentences.score(slalom, sample, said(TRUTH, asked=asked()), context()).undefined["raw"] == undefined.ASKED
+        slalom.masked_log_odds(sample, two[:1])
+    score = metric("few", masks=2).score(slalom, sample, said(TRUTH, asked=asked()), context())
+    assert score.undefined["raw"] == undefined.ASKED
 
 
 def test_single_deletions_are_training_error_for_leave_one_out_and_are_excluded():

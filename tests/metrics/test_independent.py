@@ -109,6 +109,9 @@ def test_faithfulness_correlation(world):
     drops = [odds(world, range(n)) - odds(world, np.flatnonzero(row)) for row in keep]
     sums = [weights[~row].sum() for row in keep]
     assert score("faithfulness-correlation", world)["w"] == pytest.approx(stats.pearsonr(sums, drops)[0], abs=1e-4)
+    sizes = [abs(weights[~row]).sum() for row in keep]
+    strength = stats.pearsonr(sizes, np.abs(drops))[0]
+    assert score("faithfulness-strength", world)["w"] == pytest.approx(strength, abs=1e-4)
 
 
 @pytest.mark.parametrize("law", ["few", "many", "spans", "sentences", "top"])
@@ -129,14 +132,20 @@ def test_strict_fidelity(world):
     _, _, sample, weights, _, context = world
     n = len(sample)
     order = context.rng("strict-fidelity", "e").random((20, n)).argsort(axis=1)
-    errors = []
+    errors, still = [], []
     for k in range(1, 11):
-        kept = [sorted(row[k:]) for row in order]
+        kept = [sorted(row[k:].tolist()) for row in order]
+        places = [[0, *(i + 1 for i in x), n + 1] for x in kept]
+        gaps = [odds(world, x, 1, p) - odds(world, range(n)) for x, p in zip(kept, places, strict=True)]
+        still.append(np.mean([(-weights[row[:k]].sum() - d) ** 2 for row, d in zip(order, gaps, strict=True)]))
         changes = [odds(world, x) - odds(world, range(n)) for x in kept]
         errors.append(np.mean([(-weights[row[:k]].sum() - d) ** 2 for row, d in zip(order, changes, strict=True)]))
     found = score("strict-fidelity", world)
     assert [found[f"k{k}"] for k in range(1, 11)] == pytest.approx(errors, rel=1e-3)
     assert found["mean"] == pytest.approx(np.mean(errors), rel=1e-3)
+    assert found["missing"] == pytest.approx(np.mean(still), rel=1e-3)
+    assert found["moving"] == pytest.approx(np.mean(errors) - np.mean(still), abs=1e-4)
+    assert abs(found["moving"]) > 0.01 * found["mean"]
 
 
 def test_position_shift(world):

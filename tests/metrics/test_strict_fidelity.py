@@ -10,6 +10,7 @@ from slalom_bench.core.types import DataSource, Example, Explanation, Sample, Ta
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.metrics.strict_fidelity import StrictFidelity
+from slalom_bench.removals.pad import Pad
 from slalom_bench.surrogates.linear import LinearSurrogate
 from slalom_bench.surrogates.slalom import SlalomSurrogate
 
@@ -40,7 +41,7 @@ TWELVE = sample_of(ONES, " ".join("a" * 12))
 def test_hand_values_where_every_deletion_of_k_changes_the_output_by_minus_k():
     # predicted change -k/2, observed -k: error k^2/4; mean 385/10/4; normalised 1/4. The intercept cancels.
     score = StrictFidelity().score(ONES, TWELVE, linear([0.5] * 12, intercept=7.0), context())
-    assert not score.undefined
+    assert score.undefined == dict.fromkeys(("missing", "moving"), undefined.NO_POSITIONS)
     assert [score.values[f"k{k}"] for k in range(1, 11)] == pytest.approx([k * k / 4 for k in range(1, 11)])
     assert score.values["mean"] == pytest.approx(38.5 / 4)
     assert score.values["normalised"] == pytest.approx(0.25)
@@ -80,18 +81,19 @@ def test_texts_too_short_for_k_are_undefined_for_that_k_and_for_the_mean():
     sample = sample_of(ONES, "a a a")
     score = StrictFidelity().score(ONES, sample, linear([0.0] * 3), context())
     assert score.values == pytest.approx({"k1": 1.0, "k2": 4.0})
-    assert score.undefined.keys() == {*(f"k{k}" for k in range(3, 11)), "mean", "normalised"}
+    assert score.undefined.keys() == {*(f"k{k}" for k in range(3, 11)), "mean", "normalised", "missing", "moving"}
     assert set(score.undefined.values()) == {undefined.TOO_SHORT}
     one = StrictFidelity().score(ONES, sample_of(ONES, "a"), linear([0.0]), context())
     assert not one.values
-    assert len(one.undefined) == 12
+    assert len(one.undefined) == 14
 
 
 def test_a_model_that_does_not_react_has_no_normalised_error():
     classifier = Classifier(bag_of_words({"a": 0.0}))
     score = StrictFidelity().score(classifier, sample_of(classifier, "a " * 12), linear([0.5] * 12), context())
     assert score.values["mean"] == pytest.approx(38.5 / 4)
-    assert score.undefined == {"normalised": undefined.NO_CHANGE}
+    no_parts = dict.fromkeys(("missing", "moving"), undefined.NO_POSITIONS)
+    assert score.undefined == {"normalised": undefined.NO_CHANGE, **no_parts}
 
 
 def test_no_surrogate_is_undefined_and_asks_the_model_nothing():
@@ -99,7 +101,7 @@ def test_no_surrogate_is_undefined_and_asks_the_model_nothing():
     explanation = Explanation({"norm": np.ones(12)}, "norm", unsigned=frozenset({"norm"}))
     score = StrictFidelity().score(classifier, TWELVE, explanation, context())
     assert set(score.undefined.values()) == {undefined.NO_SURROGATE}
-    assert len(score.undefined) == 12
+    assert len(score.undefined) == 14
     assert classifier.total.queries == 0
 
 
@@ -137,6 +139,13 @@ def test_every_value_recomputed_on_the_papers_masks(protocol, count):
         assert score.values[f"k{k}"] == pytest.approx(np.mean(errors[(k - 1) * count : k * count]), rel=1e-5)
     assert score.values["mean"] == pytest.approx(np.mean(errors), rel=1e-5)
     assert score.values["normalised"] == pytest.approx(np.sum(errors) / np.sum(np.square(observed)), rel=1e-5)
+
+
+def test_nothing_moves_under_a_rule_that_closes_no_gaps():
+    classifier = Classifier(bag_of_words({"a": 1.0}), removal=Pad())
+    values = StrictFidelity().score(classifier, TWELVE, linear([0.5] * 12), context()).values
+    assert values["mean"] > 0
+    assert (values["missing"], values["moving"]) == (values["mean"], 0.0)
 
 
 def test_protocol_sets_the_number_of_masks():

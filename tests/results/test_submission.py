@@ -28,7 +28,7 @@ from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.provenance import provenance
 from slalom_bench.showing import wording
 
-FIDELITY = MetricLabel.of("strict-fidelity", 3, {"largest": 2})
+FIDELITY = MetricLabel.of("strict-fidelity", 4, {"largest": 2})
 DELETION = MetricLabel.of("deletion", 1)
 
 
