@@ -29,7 +29,8 @@ def power_command(
     difference, which is about normal (for metrics on the log scale that of the logarithms). Without --difference
     the one that was found is taken for the true one; the top two are chosen by the same data, so read the number as an
     order of magnitude. With --difference alone the deviation is the median over all pairs. The
-    board's level is that of the simultaneous critical value with as many methods as the run has.
+    board's level is that of the simultaneous critical value with as many methods as the run has; with five texts or
+    fewer, for which there is none, Bonferroni's.
 
     Examples:
 

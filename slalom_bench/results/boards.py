@@ -23,6 +23,8 @@ from slalom_bench.running.identity import CellIdentity, MetricLabel
 
 SEARCH = "search"
 """The family of references that ask the model what a metric asks: shown beside the methods, never ranked with them."""
+BASELINE = "baseline"
+"""The family of rows that say nothing of the text: ranked, but no metric is judged by telling methods from them."""
 
 
 @dataclass(frozen=True)
@@ -281,10 +283,11 @@ def _about_model(metrics: Mapping[MetricLabel, MetricInfo], claims: Sequence[Cla
 def _ranking(label: MetricLabel, info: MetricInfo, named: Mapping[str, Claim | BoardRow]) -> Ranking:
     """The ranking of rows by a metric that all of them have."""
     table = {name: row.scores(label) for name, row in named.items()}
-    searches = {name for name, row in named.items() if row.family == SEARCH}
-    scale = info.scale or "linear"
+    kinds = (SEARCH, BASELINE)
+    searches, baselines = ({name for name, row in named.items() if row.family == kind} for kind in kinds)
+    scale, relevant = info.scale or "linear", info.relevant
     try:
-        return rank(table, info.direction, scale=scale, relevant=info.relevant, references=searches)
+        return rank(table, info.direction, scale=scale, relevant=relevant, references=searches, baselines=baselines)
     except InvalidInput as error:
         raise InvalidInput(f"{label} on {next(iter(named.values())).submission.task.name}: {error}") from error
 

@@ -19,7 +19,7 @@ from slalom_bench.core.hashing import canonical
 from slalom_bench.core.references import Ref
 from slalom_bench.core.safe_text import plain
 from slalom_bench.errors import StoreError
-from slalom_bench.results.diagnostics import average
+from slalom_bench.results.diagnostics import average, fitting_law
 from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.results.statistics import average_seeds, summarise
 from slalom_bench.results.submission import (
@@ -227,6 +227,7 @@ def _row(
         cost=_cost(cells),
         scores_sha256=scores_hash(cells),
         diagnostics=average(report for cell in cells for report in cell.diagnostics()),
+        law=plain(fitting_law(report for cell in cells for report in cell.diagnostics())),
     )
 
 

@@ -27,3 +27,12 @@ def average(reports: Iterable[Mapping[str, Any]]) -> dict[str, float]:
             if name in QUALITY and isinstance(value, bool | int | float) and math.isfinite(value):
                 found.setdefault(name, []).append(abs(value) if name.endswith("gap") else float(value))
     return {name: float(f"{math.fsum(found[name]) / len(found[name]):.6g}") for name in QUALITY if name in found}
+
+
+def fitting_law(reports: Iterable[Mapping[str, Any]]) -> str:
+    """The mask law that surrogates were fitted to, as the method names it; several where texts differ.
+
+    >>> fitting_law([{"law": "mixed"}, {"law": "mixed"}, {}])
+    'mixed'
+    """
+    return "; ".join(dict.fromkeys(str(report["law"]) for report in reports if report.get("law")))

@@ -95,7 +95,7 @@ def _rows(board: Board, question: Question) -> Iterator[PowerRow]:
             sd,
             len(ranking.scores),
             texts_needed(effect, LEVEL, question.power),
-            None if level is None else texts_needed(effect, level, question.power),
+            texts_needed(effect, level, question.power),
         )
 
 

@@ -27,7 +27,10 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True)
 class MetricQuality:
-    """What a metric can do on one board. None: not defined for so few methods or texts."""
+    """What a metric can do on one board. None: not defined for so few methods or texts.
+
+    Baselines (`random`, `zero`) are no methods: that a metric tells them from the rest is the least to be asked of it.
+    """
 
     methods: int
     texts: int
@@ -38,6 +41,8 @@ class MetricQuality:
     """Correlation to be expected with the methods' means on as many other texts."""
     mask_stability: float | None
     """Rank correlation over methods between two halves of the masks; None also for a metric that draws none."""
+    tied: int
+    """Methods that are the best, or that none is significantly better than by what could matter."""
     top: tuple[str, str] | None
     """Best and second, by their means."""
     top_matters: bool
@@ -62,14 +67,16 @@ def metric_quality(ranking: Ranking, halves: Sequence[Mapping[str, Scores]] = ()
     Returns:
         What it can do here.
     """
-    m, pairs = len(ranking.names), ranking.pairs
-    apart = pairs.told_apart(ranking.relevant)
-    share = float(apart.sum()) / (m * (m - 1) / 2) if m > 1 else None
-    top = (ranking.rows[0].name, ranking.rows[1].name) if m > 1 else None
+    chosen = ranking.methods
+    m, names = len(chosen), {ranking.names[i] for i in chosen}
+    share = float(ranking.apart.sum()) / (m * (m - 1) / 2) if m > 1 else None
+    tied = sum(row.tied_with_best for row in ranking.rows if row.name in names)
+    top = (ranking.rows[0].name, ranking.rows[1].name) if len(ranking.names) > 1 else None
     needed, matters = _top_two(ranking)
-    ranked = [{name: half[name] for name in ranking.names if name in half} for half in halves]
+    ranked = [{name: row for name, row in half.items() if name in names} for half in halves]
     stable = mask_stability(ranked, ranking.scale)
-    return MetricQuality(m, pairs.n, share, reliability(ranking.scores, seed), stable, top, matters, needed)
+    again = reliability(ranking.scores[:, chosen], seed)
+    return MetricQuality(m, ranking.pairs.n, share, again, stable, tied, top, matters, needed)
 
 
 def reliability(scores: Floats, seed: int = 0, splits: int = SPLITS) -> float | None:
@@ -125,12 +132,16 @@ def mask_stability(halves: Sequence[Mapping[str, Scores]], scale: Scale = "linea
     return None if undefined.correlation(one, other) else spearman(one, other)
 
 
-def pair_level(pairs: Pairwise) -> float | None:
-    """The two-sided level of one pair's t test that the simultaneous critical value amounts to; None if infinite."""
+def pair_level(pairs: Pairwise) -> float:
+    """The two-sided level of one pair's t test that the simultaneous critical value amounts to.
+
+    Where there are too few texts for a critical value, Bonferroni's: the level over the number of pairs.
+    """
     from scipy.special import stdtr
 
     if not np.isfinite(pairs.critical):
-        return None
+        m = len(pairs.difference)
+        return pairs.level / max(1.0, m * (m - 1) / 2)
     return min(pairs.level, float(2 * stdtr(pairs.n - 1, -pairs.critical)))
 
 
@@ -180,7 +191,7 @@ def _top_two(ranking: Ranking) -> tuple[int | None, bool]:
     mean = abs(float(ranking.pairs.difference[i, j]))
     sd = float(ranking.pairs.error[i, j] * np.sqrt(ranking.pairs.n))
     matters = mean > 0 if ranking.relevant is None else mean >= ranking.relevant
-    return (None if level is None or sd == 0 else texts_needed(mean / sd, level)), bool(matters)
+    return (None if sd == 0 else texts_needed(mean / sd, level)), bool(matters)
 
 
 def metric_agreement(means: Mapping[K, Mapping[str, float]]) -> dict[tuple[K, K], float]:

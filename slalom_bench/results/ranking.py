@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from slalom_bench.core.types import Floats
+from slalom_bench.core.types import Bools, Floats
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.separation import Pairwise, all_pairs
 from slalom_bench.results.statistics import ROUNDING, Scores, student_interval
@@ -85,15 +85,28 @@ class Ranking:
     pairs: Pairwise
     relevant: float | None
     """The smallest difference that matters, on the compared scale."""
+    baselines: frozenset[str] = frozenset()
+    """Rows that say nothing of the text: ranked, but that a metric tells methods from them says little of it."""
+
+    @property
+    def methods(self) -> list[int]:
+        """The columns that a metric is judged by: all but the baselines, or all where fewer than two are left."""
+        found = [i for i, name in enumerate(self.names) if name not in self.baselines]
+        return found if len(found) > 1 else list(range(len(self.names)))
+
+    @property
+    def apart(self) -> Bools:
+        """Methods x methods: the row is better than the column by what could matter."""
+        return self.pairs.told_apart(self.relevant)[np.ix_(self.methods, self.methods)]
 
     def means(self) -> dict[str, float]:
-        """The mean of every ranked row, on the compared scale."""
-        return dict(zip(self.names, self.scores.mean(axis=0).tolist(), strict=True)) if self.names else {}
+        """The mean of every method, on the compared scale."""
+        return {self.names[i]: float(self.scores[:, i].mean()) for i in self.methods}
 
     @property
     def separates(self) -> bool:
-        """Whether any pair is told apart by what could matter; if none is, nothing is marked."""
-        return bool(self.pairs.told_apart(self.relevant).any())
+        """Whether any two methods are told apart by what could matter; if none are, nothing is marked."""
+        return bool(self.apart.any())
 
 
 def rank(
@@ -103,6 +116,7 @@ def rank(
     scale: Scale = "linear",
     relevant: float | None = None,
     references: Collection[str] = (),
+    baselines: Collection[str] = (),
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Ranking:
@@ -119,6 +133,7 @@ def rank(
             count as FLOOR times the median of the rows' medians.
         relevant: the smallest difference that matters, in the metric's unit; on the log scale as a share (0.05: 5 %).
         references: rows that are listed and not compared: they come last and have no rank.
+        baselines: rows that are ranked, but by which the metric itself is not judged.
         confidence: 1 - the chance that any pair is separated wrongly; also that of the intervals of means.
         seed: of resamples and sign patterns.
 
@@ -139,7 +154,7 @@ def rank(
     rows = _ranked(names, means, turned, pairs, matters, (direction, scale))
     ranked = set(names)
     rows += [Ranked(name, geometric=means[name]) for name in table if name not in ranked]
-    return Ranking(rows, scale, names, turned, pairs, matters)
+    return Ranking(rows, scale, names, turned, pairs, matters, frozenset(baselines))
 
 
 def paired(table: Mapping[K, Scores]) -> tuple[list[K], Floats]:

@@ -167,6 +167,14 @@ class SubmittedRow(Record):
     scores_sha256: Sha256
     diagnostics: dict[Name, float] = Field(default_factory=dict)
     """Means over texts and seeds of what the method says of its own computation: see `results.diagnostics`."""
+    law: Text = ""
+    """The mask law that the method's surrogate was fitted to, where it says so. Describes, does not identify."""
+
+    @model_serializer(mode="wrap")
+    def _as_stated(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A row without a law does not speak of it, as in older files."""
+        said: dict[str, Any] = handler(self)
+        return said if self.law else {name: value for name, value in said.items() if name != "law"}
 
     @property
     def title(self) -> str:
@@ -257,6 +265,7 @@ class Submission(Record):
         del said["model"]["training"]
         for row in said["rows"]:
             del row["cost"], row["diagnostics"]
+            row.pop("law", None)
         return short_hash(said, 16)
 
     @property

@@ -28,7 +28,9 @@ EFFECTS = (
     "separable; ≈: no worse by what matters."
 )
 QUALITY = (
+    "Over methods without the baselines (random, zero). "
     "Pairs told apart: share of all pairs of methods that are significantly different by what could matter. "
+    "Tied with the best: methods that none is significantly better than by what could matter, the best included. "
     "Reliability: split-half over texts, Spearman-Brown. Masks: rank stability over masks, the Spearman "
     "correlation over methods between their means from either half of the masks, for metrics that draw some. "
     "Texts for the top two: to separate them with 80 % power at the level of this table, if their difference is "
@@ -38,6 +40,7 @@ QUALITY = (
 QUALITY_COLUMNS = (
     "metric",
     "pairs told apart",
+    "tied with the best",
     "reliability",
     "masks",
     "texts for the top two",
@@ -117,6 +120,7 @@ def _quality(board: Board, label: MetricLabel) -> list[str]:
     stable = "too few" if found.reliability is None else f"{found.reliability:.2f}"
     return [
         apart,
+        f"{found.tied} of {found.methods}",
         stable,
         "-" if found.mask_stability is None else f"{found.mask_stability:.2f}",
         _needed(board, label),

@@ -9,7 +9,7 @@ from slalom_bench.core.safe_text import markdown_code as code
 from slalom_bench.results.boards import Board, BoardCell, BoardRow
 from slalom_bench.results.carry_over import CarryOver
 from slalom_bench.results.removal_agreement import RuleAgreement
-from slalom_bench.showing import comparing, wording
+from slalom_bench.showing import besides, comparing, wording
 from slalom_bench.showing.comparing import INTERVALS, MARKS, RANKS
 from slalom_bench.showing.wording import MISSING, number
 
@@ -55,10 +55,16 @@ def effects(board: Board) -> str:
     return f"{comparing.EFFECTS}\n\n{table(header, rows)}"
 
 
+def beside(board: Board) -> str:
+    """The law each surrogate was fitted to, and what qualifies the headline values."""
+    lines = [[escape(text) for text in row] for row in besides.rows(board)]
+    return f"{escape(besides.note(board))}\n\n{table([escape(name) for name in besides.columns(board)], lines)}"
+
+
 def metric_quality(board: Board) -> str:
     """How good each metric is on this board, which metrics agree, and whether other removal rules rank alike."""
     rows = [[escape(text) for text in row] for row in comparing.quality_rows(board)]
-    parts = [comparing.QUALITY, table(comparing.QUALITY_COLUMNS, rows, (1, 2, 3))]
+    parts = [comparing.QUALITY, table(comparing.QUALITY_COLUMNS, rows, (1, 2, 3, 4))]
     if matrix := comparing.agreement_rows(board):
         header = ["Spearman over methods", *(escape(info.name) for info in board.metrics.values())]
         rows = [[escape(name), *values] for name, *values in matrix]
@@ -167,6 +173,8 @@ def section(board: Board, level: int = 2) -> str:
     parts += [escape(note) for note in comparing.notes(board)]
     if board.metrics:
         parts += [f"{marks}# Difference from the best", effects(board)]
+        if besides.shown(board):
+            parts += [f"{marks}# {besides.TITLE}", beside(board)]
         parts += [f"{marks}# How good each metric is here", metric_quality(board)]
     for title, curve in curves(board):
         parts += [f"{marks}# {escape(title)}", curve]

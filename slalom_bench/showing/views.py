@@ -14,7 +14,7 @@ from slalom_bench.results.boards import Board, BoardCell, BoardRow
 from slalom_bench.results.submission import Machine, MetricInfo
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.profiling import pareto_front
-from slalom_bench.showing import comparing, wording
+from slalom_bench.showing import besides, comparing, wording
 from slalom_bench.showing.figures import Point, Series, family_class, lines, scatter, strips, whisker
 from slalom_bench.showing.wording import ARROWS, number
 
@@ -78,6 +78,12 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = (), *, public: bo
             _machine_view(i, machine, members, ids) for i, (machine, members) in enumerate(board.machines(), start=1)
         ],
         "effects": {"note": comparing.EFFECTS, "rows": comparing.effect_rows(board)},
+        "beside": {
+            "title": besides.TITLE,
+            "columns": besides.columns(board),
+            "rows": besides.rows(board),
+            "note": besides.note(board),
+        },
         "quality": _quality_view(board),
         "notes": comparing.notes(board),
         "about_model": wording.about_model(board),

@@ -13,7 +13,7 @@ from slalom_bench.results.collect import collect
 from slalom_bench.results.diagnostics import average
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Submission, read_submission, to_text
-from slalom_bench.showing import markdown, wording
+from slalom_bench.showing import besides, markdown, wording
 from slalom_bench.showing.leaderboard import generate
 from slalom_bench.showing.report import write_report
 
@@ -71,11 +71,34 @@ def test_report_leaderboard_and_page_show_them(told):
     assert line.split("|")[-2].strip() == "-"
 
 
+def test_every_page_says_the_fitting_law_and_what_qualifies_the_headlines(told):
+    submission = collect(read_run(told))[0].submission
+    assert {row.explainer.name: row.law for row in submission.rows} == {
+        "linear-deletion": "0 to 5 random deletions",
+        "slalom-fidel": "0 to 5 random deletions",
+        "integrated-gradients": "",
+        "zero": "",
+    }
+    (board,) = boards([submission])
+    lines = {name: cells for name, *cells in besides.rows(board)}
+    assert lines["slalom-fidel"][0] == "0 to 5 random deletions"
+    assert lines["zero"][0] == "-"
+    label = next(label for label, info in board.metrics.items() if info.name == "fidelity-many")
+    parts = next(row for row in board.rows if row.name == "linear-deletion").cells[label].result.parts
+    said = f"raw {wording.number(parts['raw'])}, excluded {parts['excluded']:.0%}"
+    assert said in lines["linear-deletion"]
+    files = [path.read_text(encoding="utf-8") for path in write_report(read_run(told))]
+    for text in (generate([submission])["index.html"], *files):
+        assert said in text
+        assert besides.TITLE in text
+
+
 def test_a_file_without_them_is_read_and_keeps_its_name(told):
     submission = collect(read_run(told))[0].submission
     data = json.loads(to_text(submission))
     for row in data["rows"]:
         del row["diagnostics"]
+        row.pop("law", None)
     del data["model"]["training"]
     older = Submission.model_validate(data)
     assert older.file_name == submission.file_name

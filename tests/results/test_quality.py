@@ -93,7 +93,30 @@ def test_the_top_two_are_compared_at_the_level_of_the_board():
     assert quality.texts_needed == texts_needed(d.mean() / d.std(ddof=1), level)
     assert quality.top_matters
     assert not metric_quality(rank(table, "lower", relevant=2.0)).top_matters
-    assert metric_quality(rank(shifted(4, {"a": 0, "b": 1, "c": 2}, 0.1), "lower")).texts_needed is None
+    # of four texts there is no critical value: Bonferroni's level over three pairs
+    few = rank(shifted(4, {"a": 0, "b": 0.1, "c": 2}, 0.5), "lower")
+    assert pair_level(few.pairs) == pytest.approx(0.05 / 3)
+    effect = abs(few.pairs.difference[0, 1]) / (few.pairs.error[0, 1] * 2)
+    assert metric_quality(few).top == ("a", "b")
+    assert metric_quality(few).texts_needed == texts_needed(effect, 0.05 / 3)
+
+
+def test_a_metric_is_not_judged_by_telling_methods_from_baselines():
+    # three methods alike, one baseline far behind: the metric separates no two methods
+    table = shifted(20, {"a": 0.0, "b": 0.0, "c": 0.0, "random": 50.0}, 1.0, seed=3)
+    with_it, without = rank(table, "lower"), rank(table, "lower", baselines=["random", "not here"])
+    assert with_it.separates
+    assert not without.separates
+    assert [row.name for row in without.rows] == [row.name for row in with_it.rows], "it is ranked all the same"
+    assert (metric_quality(with_it).told_apart, metric_quality(without).told_apart) == (0.5, 0.0)
+    assert (metric_quality(without).methods, metric_quality(without).tied) == (3, 3)
+    assert metric_quality(with_it).reliability > 0.99
+    assert metric_quality(without).reliability < 0.9
+    turned = rank(table, "higher", baselines=["random"])
+    agree = metric_agreement({"one": without.means(), "two": turned.means()})
+    assert agree == {("one", "two"): pytest.approx(-1.0)}
+    # where one method is left beside the baselines, all rows count
+    assert rank({name: table[name] for name in ("a", "random")}, "lower", baselines=["random"]).separates
 
 
 def test_one_method_has_no_pairs():

@@ -21,7 +21,7 @@ LONG = "lime:kernel_width=12.5,tie=token,law=mixed"
 @pytest.fixture(scope="module")
 def made(lab, tmp_path_factory):
     path = tmp_path_factory.mktemp("wide")
-    names = ("leave-one-out", "linear-deletion", "random", LONG)
+    names = ("leave-one-out", "linear-deletion", "grad-l2", "random", LONG)
     metrics = ("deletion", "insertion", "srg", "faithfulness-correlation", "strict-fidelity:largest=2")
     return boards([c.submission for c in collect(read_run(lab.run(path, explainers=names, metrics=metrics)))])
 
