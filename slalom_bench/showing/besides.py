@@ -18,7 +18,7 @@ WORDS = {
 }
 """Values of metrics that boards show, means over texts, and what they are."""
 SHARES = ("excluded", "outside", "never")
-FITTED = "fitted to: the mask law of a regression, with what it was asked at; - where no surrogate was fitted to masks."
+FITTED = "fitted to: the mask law of a regression; - where no surrogate was fitted to masks."
 
 
 def shown(board: Board) -> list[MetricLabel]:
