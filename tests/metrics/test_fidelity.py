@@ -244,7 +244,7 @@ def test_a_run_stores_what_was_asked_and_scores_without_it(lab, tmp_path, slalom
         (cell,) = tmp_path.glob(f"cells/*_{name}_*")
         row = json.loads((cell / "explanations.jsonl").read_text())
         assert "asked" not in row["explanation"]
-        found[name] = unpack_asked(row["asked"]), json.loads((cell / "scores" / "fidelity-few@2.jsonl").read_text())
+        found[name] = unpack_asked(row["asked"]), json.loads((cell / "scores" / "fidelity-few@3.jsonl").read_text())
     text = subject.classifier.encode(example)
     drawn = registry.laws.build("few").draw(text, 100, Context(data, "bench", 0).rng("fidelity-few", "s"))
     own, _ = small_deletions(13, 300, generator(0, "explain", "s"))

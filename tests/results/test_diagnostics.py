@@ -34,7 +34,8 @@ def test_booleans_are_shares_gaps_have_no_sign_and_the_rest_is_left_out():
 @pytest.fixture(scope="module")
 def told(lab, tmp_path_factory) -> Path:
     explainers = ("linear-deletion", "slalom-fidel", "integrated-gradients", "zero")
-    return lab.run(tmp_path_factory.mktemp("told") / "run", explainers=explainers, budgets=(60,), seeds=(0, 1))
+    chosen = {"explainers": explainers, "metrics": ("strict-fidelity:largest=2", "deletion", "fidelity-many")}
+    return lab.run(tmp_path_factory.mktemp("told") / "run", budgets=(60,), seeds=(0, 1), **chosen)
 
 
 def test_the_means_of_a_row_are_over_its_texts_and_seeds(told):

@@ -97,7 +97,7 @@ def test_the_top_two_are_compared_at_the_level_of_the_board():
     few = rank(shifted(4, {"a": 0, "b": 0.1, "c": 2}, 0.5), "lower")
     assert pair_level(few.pairs) == pytest.approx(0.05 / 3)
     effect = abs(few.pairs.difference[0, 1]) / (few.pairs.error[0, 1] * 2)
-    assert metric_quality(few).top == ("a", "b")
+    assert set(metric_quality(few).top) == {"a", "b"}
     assert metric_quality(few).texts_needed == texts_needed(effect, 0.05 / 3)
 
 
