@@ -34,7 +34,7 @@ def test_booleans_are_shares_gaps_have_no_sign_and_the_rest_is_left_out():
 @pytest.fixture(scope="module")
 def told(lab, tmp_path_factory) -> Path:
     explainers = ("linear-deletion", "slalom-fidel", "integrated-gradients", "zero")
-    chosen = {"explainers": explainers, "metrics": ("strict-fidelity:largest=2", "deletion", "fidelity-many")}
+    chosen = {"explainers": explainers, "metrics": ("strict-fidelity:largest=2", "deletion", "decision-flip")}
     return lab.run(tmp_path_factory.mktemp("told") / "run", budgets=(60,), seeds=(0, 1), **chosen)
 
 
@@ -84,10 +84,12 @@ def test_every_page_says_the_fitting_law_and_what_qualifies_the_headlines(told):
     lines = {name: cells for name, *cells in besides.rows(board)}
     assert lines["slalom-fidel"][0] == "0 to 5 random deletions"
     assert lines["zero"][0] == "-"
-    label = next(label for label, info in board.metrics.items() if info.name == "fidelity-many")
+    label = next(label for label, info in board.metrics.items() if info.name == "decision-flip")
     parts = next(row for row in board.rows if row.name == "linear-deletion").cells[label].result.parts
-    said = f"raw {wording.number(parts['raw'])}, excluded {parts['excluded']:.0%}"
-    assert said in lines["linear-deletion"]
+    said = f"never {parts['never']:.0%}"
+    assert lines["linear-deletion"] == ["0 to 5 random deletions", said]
+    assert besides.columns(board) == ["explainer", "fitted to", "decision-flip ↓"]
+    assert besides.WORDS["never"] in besides.note(board)
     files = [path.read_text(encoding="utf-8") for path in write_report(read_run(told))]
     for text in (generate([submission])["index.html"], *files):
         assert said in text
