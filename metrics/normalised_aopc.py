@@ -84,6 +84,7 @@ class _NormalisedCurve:
     unit="share of the range",
     headline="@primary",
     relevant=0.02,
+    bounds=(0, 1),
     default=False,
 )
 class DeletionNormalised(_NormalisedCurve):
@@ -131,6 +132,7 @@ class DeletionNormalised(_NormalisedCurve):
     unit="share of the range",
     headline="@primary",
     relevant=0.02,
+    bounds=(0, 1),
     default=False,
 )
 class InsertionNormalised(_NormalisedCurve):
