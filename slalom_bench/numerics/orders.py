@@ -105,11 +105,13 @@ def extreme_orders(gain: Callable[[Bools], Floats], n: int, steps: int, size: in
     rng = np.random.default_rng([n, size])
     drawn = rng.random((PROBES, n)).argsort(axis=1).argsort(axis=1) < size
     slopes = _slopes(drawn, gain(drawn))
-    found = []
-    for sign in (-1.0, 1.0):
-        best = _three_sources(lambda chosen, sign=sign: sign * gain(chosen), sign * alone, sign * slopes, steps, width)
-        found.append(BestOrder(best.order, sign * best.total))
-    return Extremes(*found)
+
+    def found(sign: float) -> BestOrder:
+        """The best order, gains counted with this sign."""
+        best = _three_sources(lambda chosen: sign * gain(chosen), sign * alone, sign * slopes, steps, width)
+        return BestOrder(best.order, sign * best.total)
+
+    return Extremes(found(-1.0), found(1.0))
 
 
 def _three_sources(gain: Callable[[Bools], Floats], alone: Floats, slopes: Floats, steps: int, width: int) -> BestOrder:
