@@ -19,9 +19,17 @@ from slalom_bench.data.splits import distinct, is_held_out, labelled
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.models.loading import load_model, model_availability
-from slalom_bench.models.minis import MiniBert, MiniDistilBert, MiniGpt2, train_tokenizer
+from slalom_bench.models.minis import MiniBert, MiniDistilBert, MiniGpt2, MiniRotary, train_tokenizer
 
-MINIS = {"mini-bert": MiniBert, "mini-distilbert": MiniDistilBert, "mini-gpt2": MiniGpt2}
+MINIS = {
+    "mini-bert": MiniBert,
+    "mini-distilbert": MiniDistilBert,
+    "mini-gpt2": MiniGpt2,
+    "mini-rotary": MiniRotary,
+}
+READ_POSITIONS = ("mini-gpt2",)
+"""Trained before position tables were."""
+DECODERS = ("mini-gpt2", "mini-alibi")
 QUIET = ModelOptions(device="cpu", progress=False)
 GOOD = "A wonderful film: superb acting, a moving story, and one of the best endings I have ever seen. Loved it."
 BAD = "Terrible. The plot is a mess, the acting is awful and I want my two hours back. Avoid this waste of time."
@@ -54,14 +62,16 @@ def test_files_are_small_fp16_and_of_the_stated_shape(name: str) -> None:
     assert config.get("num_hidden_layers", config.get("n_layers", config.get("n_layer"))) == 2
     assert config.get("hidden_size", config.get("dim", config.get("n_embd"))) == 128
     assert config["vocab_size"] == 8000
-    assert config.get("max_position_embeddings", config.get("n_positions")) >= 512
+    limit = config.get("max_position_embeddings", config.get("n_positions"))
+    assert limit is None if name == "mini-alibi" else limit >= 512
+    assert sum(path.stat().st_size for path in directory(name).iterdir()) <= 4_000_000
     assert not [path for path in directory(name).iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
 
 
 @pytest.mark.parametrize("name", MINIS)
 def test_the_card_says_how_it_was_made_and_what_it_reaches(name: str) -> None:
     card = json.loads((directory(name) / "card.json").read_text())
-    assert card["accuracy"]["official test, 256 tokens"] >= (0.80 if name == "mini-gpt2" else 0.84)
+    assert card["accuracy"]["official test, 256 tokens"] >= (0.80 if name in DECODERS else 0.84)
     assert card["command"].startswith(f"slalom-bench train --task imdb --model {name}")
     assert card["recipe"] == json.loads(json.dumps(vars(MINIS[name](weights="trained").recipe("imdb"))))
     for needed in ("seed", "split", "training seconds", "data", "licence", "weights sha256"):
@@ -69,6 +79,13 @@ def test_the_card_says_how_it_was_made_and_what_it_reaches(name: str) -> None:
     readme = (directory(name) / "README.md").read_text()
     assert card["command"] in readme
     assert f"{card['accuracy']['official test, 256 tokens']:.4f}" in readme
+
+
+@pytest.mark.parametrize("name", [name for name in MINIS if name not in READ_POSITIONS])
+def test_the_card_says_that_positions_are_read_little(name: str) -> None:
+    card = json.loads((directory(name) / "card.json").read_text())
+    assert card["position shift"]["texts"] == 20
+    assert card["position shift"]["share of the mean square change under deletion, 256 tokens"] <= 0.105
 
 
 @pytest.mark.parametrize("name", MINIS)
