@@ -25,18 +25,16 @@ if TYPE_CHECKING:
     from slalom_bench.handle.backend import Backend
 
 VOCABULARY, WIDTH, POSITIONS = 8000, 128, 512
-DECODERS = ("gpt2", "bloom")
-"""Architectures without special tokens, read at the last one."""
 
 
 def train_tokenizer(architecture: str, texts: Iterable[str]) -> Any:
-    """A lower-case tokenizer of the training texts: WordPiece for encoders, byte-level BPE for decoders."""
+    """A lower-case tokenizer of the training texts: WordPiece for encoders, byte-level BPE for GPT-2."""
     import tokenizers as tk
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     breaks = normalizers.Replace(tk.Regex(r"<br\s*/?>"), " ")
-    if architecture in DECODERS:
+    if architecture == "gpt2":
         tokenizer = tk.Tokenizer(models.BPE())
         tokenizer.normalizer = normalizers.Sequence([breaks, normalizers.NFC(), normalizers.Lowercase()])
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
@@ -216,7 +214,6 @@ class Mini(Checkpointed):
 
 
 _PLACED = replace(Mini.recipe_defaults, position_jitter=0.5, position_rate=0.1)
-_DECODER = replace(Mini.recipe_defaults, learning_rate=1.5e-3, token_drop=0.2, prefix_loss=0.5)
 
 
 @model("mini-bert", version=2, family="transformer", tier="embedded")
@@ -235,12 +232,12 @@ class MiniDistilBert(Mini):
     recipe_defaults = replace(_PLACED, epochs=5)
 
 
-@model("mini-gpt2", version=1, family="transformer", tier="embedded")
+@model("mini-gpt2", version=2, family="transformer", tier="embedded")
 class MiniGpt2(Mini):
     """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package."""
 
     name, architecture = "mini-gpt2", "gpt2"
-    recipe_defaults = replace(_DECODER, short_epochs=3)
+    recipe_defaults = replace(_PLACED, learning_rate=1.5e-3, prefix_loss=0.5, position_rate=0.01)
 
 
 @model("mini-rotary", version=1, family="transformer", tier="embedded")

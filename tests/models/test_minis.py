@@ -27,9 +27,6 @@ MINIS = {
     "mini-gpt2": MiniGpt2,
     "mini-rotary": MiniRotary,
 }
-READ_POSITIONS = ("mini-gpt2",)
-"""Trained before position tables were."""
-DECODERS = ("mini-gpt2", "mini-alibi")
 QUIET = ModelOptions(device="cpu", progress=False)
 GOOD = "A wonderful film: superb acting, a moving story, and one of the best endings I have ever seen. Loved it."
 BAD = "Terrible. The plot is a mess, the acting is awful and I want my two hours back. Avoid this waste of time."
@@ -62,8 +59,7 @@ def test_files_are_small_fp16_and_of_the_stated_shape(name: str) -> None:
     assert config.get("num_hidden_layers", config.get("n_layers", config.get("n_layer"))) == 2
     assert config.get("hidden_size", config.get("dim", config.get("n_embd"))) == 128
     assert config["vocab_size"] == 8000
-    limit = config.get("max_position_embeddings", config.get("n_positions"))
-    assert limit is None if name == "mini-alibi" else limit >= 512
+    assert config.get("max_position_embeddings", config.get("n_positions")) >= 512
     assert sum(path.stat().st_size for path in directory(name).iterdir()) <= 4_000_000
     assert not [path for path in directory(name).iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
 
@@ -71,7 +67,7 @@ def test_files_are_small_fp16_and_of_the_stated_shape(name: str) -> None:
 @pytest.mark.parametrize("name", MINIS)
 def test_the_card_says_how_it_was_made_and_what_it_reaches(name: str) -> None:
     card = json.loads((directory(name) / "card.json").read_text())
-    assert card["accuracy"]["official test, 256 tokens"] >= (0.80 if name in DECODERS else 0.84)
+    assert card["accuracy"]["official test, 256 tokens"] >= (0.80 if name == "mini-gpt2" else 0.84)
     assert card["command"].startswith(f"slalom-bench train --task imdb --model {name}")
     assert card["recipe"] == json.loads(json.dumps(vars(MINIS[name](weights="trained").recipe("imdb"))))
     for needed in ("seed", "split", "training seconds", "data", "licence", "weights sha256"):
@@ -81,7 +77,7 @@ def test_the_card_says_how_it_was_made_and_what_it_reaches(name: str) -> None:
     assert f"{card['accuracy']['official test, 256 tokens']:.4f}" in readme
 
 
-@pytest.mark.parametrize("name", [name for name in MINIS if name not in READ_POSITIONS])
+@pytest.mark.parametrize("name", MINIS)
 def test_the_card_says_that_positions_are_read_little(name: str) -> None:
     card = json.loads((directory(name) / "card.json").read_text())
     assert card["position shift"]["texts"] == 20
