@@ -65,4 +65,4 @@ def test_a_run_takes_it_from_the_model(tmp_path):
     file = Path(tmp_path / "texts.jsonl")
     file.write_text('{"id": "1", "text": "a good film", "label": 1}\n{"id": "2", "text": "a bad film", "label": 0}\n')
     subject = Loader(QUIET).model(f"text:{file}", "mini-gpt2", "delete")
-    assert subject.training == "20 % of tokens dropped"
+    assert subject.training == "30 % of tokens dropped, 50 % of texts at random positions"
