@@ -37,6 +37,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many cases the fuzz has tried."""
+    reports = [report for each in ("passed", "failed") for report in terminalreporter.stats.get(each, ())]
+    found = [value for report in reports for name, value in report.user_properties if name == "fuzz"]
+    if found:
+        tried, refused, failed = (sum(row[i] for row in found) for i in (1, 2, 3))
+        terminalreporter.write_line(
+            f"fuzz: {tried} cases: {tried - refused} results, {refused} refused in one line, {failed} did not hold"
+        )
+
+
 def _has_cuda() -> bool:
     import torch
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +38,16 @@ def sweep(path: Path) -> None:
 def read_json(path: Path) -> Any:
     """The data of a JSON file; one that cannot be read is an error with the remedy."""
     try:
-        return parse_json(path.read_text(encoding="utf-8"))
+        return parse_json(read_bytes(path).decode("utf-8"))
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read {path}: {error}; restore it, or start anew with another --out") from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file; what is none (a pipe, a device) could be read for ever, and is an OSError."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a file", str(path))
+    return path.read_bytes()
 
 
 def write_error(path: Path, error: OSError) -> StoreError:

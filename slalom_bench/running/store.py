@@ -29,9 +29,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from slalom_bench.core.json_text import parse_json
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import StoreError
-from slalom_bench.running.files import SCHEMA, read_json, sweep, write_error, write_json, write_text
+from slalom_bench.running.files import SCHEMA, read_bytes, read_json, sweep, write_error, write_json, write_text
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 from slalom_bench.running.marker import Marker
 
@@ -65,17 +66,20 @@ class Rows:
         return self._rows
 
     def _read(self) -> dict[str, dict[str, Any]]:
-        if not self.path.exists():
+        try:
+            raw = read_bytes(self.path)
+        except FileNotFoundError:
             return {}
-        raw = self.path.read_bytes()
+        except OSError as error:
+            raise StoreError(f"cannot read {self.path}: {error.strerror or error}; restore or remove it") from error
         whole = raw.rfind(b"\n") + 1
         rows: dict[str, dict[str, Any]] = {}
         for number, line in enumerate(raw[:whole].splitlines(), start=1):
             try:
-                row = json.loads(line)
-                rows[row["id"]] = row
+                row = parse_json(line)
+                rows[_id(row)] = row
                 self._lines.append(row["id"])
-            except (ValueError, KeyError, TypeError) as error:
+            except ValueError as error:
                 raise StoreError(
                     f"{self.path}, line {number} is damaged ({type(error).__name__}); delete that line to compute it "
                     "again, or use --mode restart"
@@ -144,6 +148,12 @@ class Rows:
 
 def _line(row: Mapping[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _id(row: Any) -> str:
+    if not isinstance(row, dict) or not isinstance(row.get("id"), str):
+        raise ValueError("a row without an id")
+    return str(row["id"])
 
 
 class CellStore:

@@ -1,0 +1,138 @@
+"""Runs that are killed, run out of disk, or share a directory, until they are done: the bytes must be those of one.
+
+    python benchmarks/kills.py [--rounds 50] [--seed 0] [--workers 2]
+
+Each round forks one process, or two at once, on a run directory and kills it with SIGKILL at a random row, or lets no
+file of it grow beyond a random size (as on a full disk). When a directory is finished after all, its explanations,
+scores and texts are compared with those of a run that nobody disturbed, byte by byte, and a new directory is begun.
+Costs are not compared: they hold seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from slalom_bench import registry
+from slalom_bench.cli import main as command_line
+
+RUN = ["run", "--json", "--task", "synthetic-linear", "--model", "bag-of-words", "--samples", "8", "--budget", "60"]
+RUN += ["--metric", "deletion", "--metric", "strict-fidelity:masks=20"]
+RUN += ["--explainer", "random", "--explainer", "slalom-eff", "--explainer", "linear-deletion"]
+
+
+def work(out: Path, workers: int, largest: int | None) -> int:
+    """Fork a process that runs the suite into a directory; its id."""
+    process = os.fork()
+    if process:
+        return process
+    code = 1
+    try:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):
+            os.dup2(nowhere, stream)
+        if largest is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+        sys.argv = ["slalom-bench", *RUN, "--out", str(out), *(["--workers", str(workers)] if workers else [])]
+        command_line()
+        code = 0
+    except SystemExit as stopped:
+        code = int(stopped.code or 0)
+    finally:
+        os._exit(code)
+
+
+def rows(out: Path) -> dict[str, bytes]:
+    """The tables of a run that must be the same however it came about."""
+    files = [*out.glob("cells/*/explanations.jsonl"), *out.glob("cells/*/scores/*.jsonl"), *out.glob("samples/*.jsonl")]
+    return {str(file.relative_to(out)): file.read_bytes() for file in files}
+
+
+def size(out: Path) -> int:
+    """How many bytes of explanations and scores there are."""
+    return sum(file.stat().st_size for file in out.glob("cells/**/*.jsonl"))
+
+
+def kill_at(process: int, out: Path, reached: int, rng: random.Random) -> bool:
+    """Kill a process when the run has so many bytes, and a moment later; whether it was still there."""
+    patience = time.monotonic() + 300
+    while time.monotonic() < patience:
+        if os.waitpid(process, os.WNOHANG)[0]:
+            return False
+        if size(out) >= reached:
+            break
+        time.sleep(0.005)
+    time.sleep(rng.random() * 0.02)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return True
+
+
+def wrong(out: Path, truth: dict[str, bytes]) -> str:
+    """How a finished directory differs from an undisturbed one."""
+    found = rows(out)
+    if found.keys() != truth.keys():
+        return f"other tables: {sorted(found.keys() ^ truth.keys())[:3]}"
+    if different := [name for name in truth if found[name] != truth[name]]:
+        return f"{len(different)} tables differ, {different[0]} first"
+    left = [str(file) for file in out.rglob("*.tmp")]
+    return f"left behind: {left[0]}" if left else ""
+
+
+def disturb(out: Path, truth: int, workers: int, rng: random.Random) -> str:
+    """One round on a directory; what happened in it."""
+    kind = rng.choice(("kill", "kill", "full", "two"))
+    if kind == "full":
+        _, status = os.waitpid(work(out, workers, rng.randrange(500, 12_000)), 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code not in (0, 2):
+            raise AssertionError(f"a full disk ended in exit code {code}")
+        return "full disk" if code else "done"
+    processes = [work(out, workers, None) for _ in range(1 + (kind == "two"))]
+    killed = kill_at(processes[0], out, size(out) + rng.randrange(truth // 3), rng)
+    for other in processes[1:]:
+        code = os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])
+        if code:
+            raise AssertionError(f"the second writer ended in exit code {code}")
+    return f"{'killed' if killed else 'done'}{', the other writer went on' if kind == 'two' else ''}"
+
+
+def main() -> None:
+    """So many rounds, then what came of them; exit code 1 if a directory was not as it must be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=0)
+    given = parser.parse_args()
+    for kind in registry.KINDS.values():
+        kind.entries()  # before forking, so that no round pays for it
+    rng, seen, compared, bad = random.Random(given.seed), Counter[str](), 0, []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.waitpid(work(folder / "truth", 0, None), 0)
+        truth = rows(folder / "truth")
+        total = size(folder / "truth")
+        print(f"undisturbed: {len(truth)} tables, {total} bytes", flush=True)
+        for turn in range(given.rounds):
+            out = folder / f"run-{compared}"
+            seen[disturb(out, total, given.workers, rng)] += 1
+            if turn == given.rounds - 1:
+                os.waitpid(work(out, given.workers, None), 0)
+            if len(list(out.glob("cells/*/done.json"))) == len(list((folder / "truth").glob("cells/*/done.json"))):
+                compared += 1
+                bad += [problem] if (problem := wrong(out, truth)) else []
+    print(f"{given.rounds} rounds ({', '.join(f'{what}: {n}' for what, n in seen.items())})")
+    print(f"{compared} directories finished and compared, {len(bad)} not as undisturbed", *bad)
+    sys.exit(1 if bad or not compared else 0)
+
+
+if __name__ == "__main__":
+    main()
