@@ -159,13 +159,20 @@ def scatter(explanation: Explanation, reading: Reading) -> dict[str, Any]:
             {"x": x, "y": y, "hue": TOWARDS if v > 0 else AGAINST} for (x, y), v in zip(points, value, strict=True)
         ],
         "labels": [
-            {"text": name, "x": (box.left + box.right) / 2, "y": (box.bottom + box.top) / 2}
-            for name, box in zip(names, boxes, strict=True)
+            {"text": name, **beside(point[0], box), "y": (box.bottom + box.top) / 2}
+            for name, point, box in zip(names, chosen, boxes, strict=True)
             if box is not None
         ],
         "x_ticks": [{"at": across(t), "text": tick_text(t)} for t in ticks(across.low, across.high)],
         "y_ticks": [{"at": ups(t), "text": tick_text(t)} for t in ticks(ups.low, ups.high)],
     }
+
+
+def beside(x: float, box: Box) -> dict[str, Any]:
+    """A label's anchor: the end that is near its point, so that a wide font grows away from it."""
+    if box.left > x:
+        return {"x": box.left, "anchor": "start"}
+    return {"x": box.right, "anchor": "end"} if box.right < x else {"x": (box.left + box.right) / 2, "anchor": "middle"}
 
 
 class Axis:
