@@ -80,15 +80,24 @@ def paths(words: torch.Tensor, base: torch.Tensor, vocabulary: torch.Tensor, ste
 class DiscretisedIG:
     """Discretised integrated gradients (Sanyal and Ren 2021): along a path that passes close to real words.
 
-    score_i = sum over k of (p_i,k+1 - p_i,k) . dF/dx_i at p_k, with p_0 the baseline, p_m the text, and on the way, for
-    each token, words of the vocabulary (those near the last one, none twice, that change least when made monotone, the
-    greedy strategy), each component of which that leads back is put 1/m of the way from the point before towards the
-    baseline. Left sums over m points, as published: the scores add up to F(text) - F(baseline) as m grows and the
-    largest step shrinks, which here it need not: `completeness_gap` says how far. Special tokens stay. Needs gradients
-    and a budget of at least 3: the points and the text. Chosen over integrated gradients where embeddings
-    between words are thought to mislead; over sequential integrated gradients (Enguehard 2023) because the
-    score of a token there is F(text) - F(text with that token at the baseline) but for quadrature error: leave-one-out
-    at the embedding, at 30 times its cost.
+    On the way there are, for each token, words of the vocabulary (those near the last one, none twice, that change
+    least when made monotone, the greedy strategy), each component of which that leads back is put 1/m of the way from
+    the point before towards the baseline. Left sums over m points, as published: the scores add up to F(text) -
+    F(baseline) as m grows and the largest step shrinks, which here it need not: `completeness_gap` says how far.
+    Special tokens stay. Needs gradients and a budget of at least 3: the points and the text. Sequential integrated
+    gradients (Enguehard 2023) are not here: a token's score there is F(text) - F(text with that token at the baseline)
+    but for quadrature error, leave-one-out at the embedding at 30 times its cost.
+
+    Formula:
+        score_i = sum over k = 0..m-1 of (p_i,k+1 - p_i,k) . dF/dx_i at p_k
+        p_0: the baseline; p_m: the text; between them points close to words of the vocabulary
+
+    Choose it:
+        Over `integrated-gradients` where embeddings between words are thought to mislead; look at `completeness_gap`.
+
+    Example:
+        One number from 0 to 3 by way of a word at 1, F = x^2: (1 - 0) x 0 + (3 - 1) x 2 = 4, while F(3) - F(0) = 9: the
+        gap of two large steps is -5.
 
     Args:
         steps: m; fewer where the budget allows no more.

@@ -55,7 +55,15 @@ def checked_keep(ids: Ints, keep: Bools) -> tuple[Ints, Bools]:
 
 
 class Delete:
-    """Drop the ids and close the gap: the text is shorter, later tokens move to earlier positions. The default."""
+    """Drop the ids and close the gap: the text is shorter, later tokens move to earlier positions. The default.
+
+    Choose it:
+        As the default of texts: what remains is a shorter text, as a person would edit it. Models also notice that
+        later words move: `position-shift` says how much.
+
+    Example:
+        Ids 7 8 9 without the second: [CLS] 7 9 [SEP]; 9 moves from position 3 to 2.
+    """
 
     closes_gaps = True
 

@@ -17,6 +17,12 @@ class Many:
     """10, 20, 30, 40 or 50 % of the positions, at random, each share equally often; a text needs 10 tokens.
 
     No mask is drawn twice; a short text gives fewer than are asked for.
+
+    Choose it:
+        For large removals, where surrogates extrapolate.
+
+    Example:
+        20 tokens, 50 masks: 10 each that remove 2, 4, 6, 8 and 10 of them.
     """
 
     ranked = False

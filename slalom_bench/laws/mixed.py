@@ -16,8 +16,15 @@ class Mixed:
 
     A third of the masks are random positions, how many balanced on a log scale (as many masks remove 1 to 3 tokens as
     10 to 30); a third random positions, how many balanced on the linear scale; a third spans of two positions or more,
-    their length balanced on the log scale. No span comes twice, and no more than about a sixth of all there are:
-    a test on spans must find some that were not asked for. Random positions take their place. A text needs 2 tokens.
+    their length balanced on the log scale. No span comes twice, and no more than about a sixth of all there are: a test
+    on spans must find some that were not asked for. Random positions take their place. A text needs 2 tokens.
+
+    Choose it:
+        To fit regressions that are to be compared at one law (`law=mixed`).
+
+    Example:
+        60 tokens, 300 masks: 100 remove 1 to 30 random positions, small numbers as often as large ones on a log scale;
+        100 the same on a linear scale; 100 are spans of 2 to 30.
     """
 
     ranked = False

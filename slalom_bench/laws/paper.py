@@ -16,6 +16,12 @@ class Paper:
 
     The masks come by rising k, as many for each (the paper has 100); what does not divide by the last k is not drawn.
 
+    Choose it:
+        To compare with Fig. 6 of the paper.
+
+    Example:
+        The permutation 4 1 3 2 ... gives the masks without 4; without 4 and 1; without 4, 1 and 3; and so on.
+
     Args:
         largest: the last k.
 

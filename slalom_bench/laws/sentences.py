@@ -38,6 +38,12 @@ class Sentences:
 
     Undefined for a text of one sentence and for a sample without text and offsets. Where sentences end: see
     `sentence_numbers`.
+
+    Choose it:
+        Where sentences are what is moved or dropped.
+
+    Example:
+        A text of three sentences has three masks, each without one of them.
     """
 
     ranked = False

@@ -16,6 +16,12 @@ class Spans:
 
     The shortest run has 2 positions at least, so that a text needs 8 tokens. No run is drawn twice: a text of 8 tokens
     has 7 masks.
+
+    Choose it:
+        Where passages are cut: neighbouring tokens interact.
+
+    Example:
+        40 tokens: runs of 2 to 10, at 39 to 31 places each.
     """
 
     ranked = False

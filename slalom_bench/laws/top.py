@@ -21,6 +21,12 @@ class Top:
     Subsets of 2 up to all of these tokens, no one twice, each size equally often as far as it has subsets (5 tokens
     have 26 in all); ties of the effect rank in the order of the text. A text needs 10 tokens. The effects are the
     model's own, |F(full) - F(without i)|, the same for every explainer.
+
+    Choose it:
+        To test a surrogate on the tokens that matter most to the model.
+
+    Example:
+        60 tokens: the 6 with the largest effect, and of them subsets of 2 to 6.
     """
 
     ranked = True

@@ -20,6 +20,12 @@ class Gap:
     Llama) the differences stay. Where layers count places themselves (ALiBi of BLOOM, distances of DeBERTa, windows)
     hidden tokens fill the gaps, as under `pad`. Models that know no position of a token (Mamba, a bag of words, a black
     box) are refused.
+
+    Choose it:
+        Beside `delete`, to tell what a missing token does from what moving the others does.
+
+    Example:
+        Ids 7 8 9 without the second: [CLS] 7 9 [SEP] at positions 0 1 3 4; 9 stays at 3.
     """
 
     closes_gaps = False

@@ -14,7 +14,15 @@ from slalom_bench.registry import removal
 
 @removal("mask", version=1)
 class Mask:
-    """Put the tokenizer's mask token in the place of a removed one; nothing moves."""
+    """Put the tokenizer's mask token in the place of a removed one; nothing moves.
+
+    Choose it:
+        For models that were trained with mask tokens, and for comparison with work that masks. A mask token says
+        something too.
+
+    Example:
+        Ids 7 8 9 without the second: [CLS] 7 [MASK] 9 [SEP]; nothing moves.
+    """
 
     closes_gaps = False
 

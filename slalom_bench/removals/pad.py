@@ -13,7 +13,14 @@ from slalom_bench.registry import removal
 
 @removal("pad", version=2)
 class Pad:
-    """Hide a removed token from attention and leave its position empty; nothing moves."""
+    """Hide a removed token from attention and leave its position empty; nothing moves.
+
+    Choose it:
+        Where nothing may stand in the place of a removed token and nothing may move, in models with an attention mask.
+
+    Example:
+        Ids 7 8 9 without the second: [CLS] 7 . 9 [SEP], the dot hidden from attention; 9 stays at position 3.
+    """
 
     closes_gaps = False
 
