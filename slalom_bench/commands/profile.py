@@ -88,6 +88,7 @@ def _profile(suite: Suite, path: Path, options: ModelOptions, timed: Timed) -> l
     from slalom_bench.showing.profile import profile_plots, profile_table
 
     reporter = Reporter()
+    reporter.say("cells are timed one after the other, each alone on its device; other processes are not looked for")
     result = run_suite(suite, path, options, reporter=reporter)
     if result.interrupted:
         reporter.say("stopped; run the same command again to go on.", style="yellow")

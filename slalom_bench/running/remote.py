@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import packages_distributions, version
@@ -68,7 +69,7 @@ class Setting:
 
     options: ModelOptions
     token_budget: int | None
-    threads: int | None
+    threads: int
     folder: str
     """Where the driver stands: relative paths are meant from there."""
     needed: tuple[Needed, ...]
@@ -96,6 +97,13 @@ class Sent:
 
     rows: list[tuple[str, Row]] = field(default_factory=list)
     stopped: Failed | None = None
+
+
+def set_threads(threads: int) -> None:
+    """How many threads torch uses, without importing it for that: it reads the environment when it is."""
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(threads)
 
 
 class RemoteWorker:
@@ -151,9 +159,6 @@ class RemoteWorker:
                     raise InvalidInput(problem)
             if Path(setting.folder).is_dir():
                 os.chdir(setting.folder)
-            if setting.threads is not None:
-                import torch
-
-                torch.set_num_threads(setting.threads)
+            set_threads(setting.threads)
             self._worker = Worker(Loader(setting.options, Reporter(setting.show), setting.token_budget))
         return self._worker
