@@ -11,6 +11,7 @@ from slalom_bench.core.types import Explanation
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 from slalom_bench.running.records import explanation_from_dict, is_failed
 from slalom_bench.running.store import CellStore, RunStore
+from slalom_bench.running.tables import Table, forget
 
 PRIMARY = "@primary"
 """The name of a metric's value that stands for the value of each explanation's own primary score."""
@@ -134,6 +135,7 @@ def read_run(path: Path) -> Run:
     """
     store = RunStore(path)
     calls = store.calls()
+    forget()
     return Run(path, tuple(calls), tuple(_read_cell(cell) for cell in store.cells()))
 
 
@@ -143,7 +145,7 @@ def _read_cell(store: CellStore) -> CellResult:
     return CellResult(
         store.identity,
         None if samples is None else tuple(samples),
-        store.explanations.rows,
-        store.costs.rows,
-        {label: store.scores(label).rows for label in store.labels()},
+        Table(store.explanations.path),
+        Table(store.costs.path),
+        {label: Table(store.scores(label).path) for label in store.labels()},
     )

@@ -137,10 +137,10 @@ def command(plugin, cluster, out, explainer, *more):
 
 
 def test_killed_workers_are_replaced_and_a_sample_that_always_kills_is_an_error_row(tmp_path, cluster, plugin):
-    """Samples 1 and 4 kill their worker once, sample 2 always; explained alone, sample 2 would kill everything."""
-    deadly = f"deadly:folder={tmp_path},once=1+4,always=2"
+    """Sample 1 kills its worker once, sample 2 always; explained alone, sample 2 would kill everything."""
+    deadly = f"deadly:folder={tmp_path},once=1,always=2"
     told = command(plugin, cluster, tmp_path / "run", deadly, "--workers", "2")
-    ended = subprocess.run(**told, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(**told, capture_output=True, text=True, timeout=1200)
     assert ended.returncode == 1, ended.stderr
     assert "worker" in ended.stderr
     assert "is gone" in ended.stderr
@@ -154,9 +154,9 @@ def test_killed_workers_are_replaced_and_a_sample_that_always_kills_is_an_error_
     assert not any("error" in row for row in cells["random"].explanations.rows.values())
     assert all(cell.samples is not None for cell in cells.values())
     # the failed sample works now: the same command computes it, and all is as if nothing had happened
-    harmless = f"deadly:folder={tmp_path},once=1+4"
+    harmless = f"deadly:folder={tmp_path},once=1"
     alone = command(plugin, None, tmp_path / "alone", harmless)
-    subprocess.run(**alone, check=True, capture_output=True, timeout=300)
+    subprocess.run(**alone, check=True, capture_output=True, timeout=1200)
     one = next((tmp_path / "alone").glob("cells/*deadly*/explanations.jsonl")).read_text().splitlines()
     other = next((tmp_path / "run").glob("cells/*deadly*/explanations.jsonl")).read_text().splitlines()
     assert [a == b for a, b in zip(one, other, strict=True)] == [name not in failed for name in found]
@@ -167,18 +167,18 @@ def test_interrupted_it_keeps_what_is_done_and_leaves_no_worker(tmp_path, cluste
 
     told = command(plugin, cluster, tmp_path / "run", "deadly:slow=0.3", "--workers", "2", "--samples", "30")
     process = subprocess.Popen(**told, stderr=subprocess.PIPE, text=True)
-    patience = time.monotonic() + 200
+    patience = time.monotonic() + 900
     while not list(tmp_path.glob("run/cells/*/explanations.jsonl")) and time.monotonic() < patience:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=120)
+    _, said = process.communicate(timeout=600)
     assert process.returncode == 130, said
     assert "what is finished is kept" in said
     done = sum(len(cell.explanations.rows) for cell in RunStore(tmp_path / "run").cells())
     assert 0 < done < 60
     ray.init(address=cluster.address, logging_level="error")
     try:
-        patience = time.monotonic() + 60
+        patience = time.monotonic() + 300
         while ray.available_resources().get("CPU") != 4 and time.monotonic() < patience:
             time.sleep(0.2)
         assert ray.available_resources().get("CPU") == 4
@@ -203,13 +203,14 @@ def test_what_a_worker_lacks_is_named(tmp_path, cluster, scratch):
     assert not list(tmp_path.glob("run/cells/*"))
 
 
-def test_what_cannot_be_done_with_workers_is_said_at_once(tmp_path):
+def test_what_cannot_be_done_with_workers_is_said_at_once(tmp_path, monkeypatch):
     for options, said in (
         (ModelOptions(device="cuda:1"), "give --device cuda"),
         (ModelOptions(device="cpu", max_requests=5), "--max-requests is a cap of one process"),
     ):
         with pytest.raises(InvalidInput, match=said):
             run_suite(spec(), tmp_path / "run", options, cluster=Cluster(2), reporter=Reporter(show=False))
-    with pytest.raises(InvalidInput, match="no Ray cluster answers"):
+    monkeypatch.setattr("ray.init", lambda **more: (_ for _ in ()).throw(ConnectionError("nobody\nthere")))
+    with pytest.raises(InvalidInput, match=r"no Ray cluster answers at 127.0.0.1:1 \(nobody\)"):
         run_suite(spec(), tmp_path / "run", ModelOptions(device="cpu"), cluster=Cluster(2, "127.0.0.1:1"))
     assert not (tmp_path / "run").exists()

@@ -1,0 +1,336 @@
+"""What many workers, many cells, many rows and busy neighbours cost: `python benchmarks/scale.py PART ... [--write]`.
+
+    store        a simulated run directory of 1,000,000 rows: resume, report, export, with their memory
+    scheduling   1,000 trivial cells on two Ray workers: milliseconds of the driver for each
+    efficiency   `run --suite imdb` on two one-thread workers against one two-thread process (needs an idle machine)
+    contention   the same queries beside busy processes, with threads that sleep and threads that spin
+
+Each figure comes from a process of its own. `--write` puts the table into benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tabulate import tabulate
+
+from slalom_bench.api import build_suite
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.running.identity import CellIdentity
+from slalom_bench.running.progress import Reporter
+from slalom_bench.running.runner import run_suite
+from slalom_bench.running.store import COSTS, EXPLANATIONS, SCORES, RunStore
+
+README = Path(__file__).with_name("README.md")
+MARK = "<!-- written by scale.py -->"
+METRICS = ["deletion", "insertion", "strict-fidelity", "fidelity-few", "fidelity-many"]
+EXPLAINERS = ["random", "linear-deletion", "leave-one-out"]
+Row = list[str]
+
+
+def child(code: str, *words: str, env: dict[str, str] | None = None) -> dict[str, float]:
+    """Run a function of this module in a process of its own: what it printed, its seconds and its peak memory."""
+    before = time.perf_counter()
+    command = [sys.executable, __file__, "--child", code, *words]
+    ended = subprocess.run(command, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, text=True, check=True)
+    return {**json.loads(ended.stdout.splitlines()[-1]), "wall": time.perf_counter() - before}
+
+
+def usage() -> dict[str, float]:
+    """Seconds of processor and peak megabytes of this process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {"cpu": used.ru_utime + used.ru_stime, "mb": used.ru_maxrss / 1024}
+
+
+# ---- a store of many rows ----
+
+
+def simulate(folder: Path, rows: int) -> int:
+    """A run of real rows, copied under other ids and seeds until there are so many; returns how many there are."""
+    samples, per_sample = 1000, 2 * (1 + len(METRICS))
+    texts = folder / "texts.jsonl"
+    words = "a film that is good and bad and long and dull but never quite what they had hoped for".split()  # noqa: SIM905
+    lines = [
+        {"id": f"t{i}", "text": " ".join(words[(i + j) % len(words)] for j in range(60)), "label": i % 2}
+        for i in range(samples)
+    ]
+    texts.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    out = folder / "run"
+    run_suite(store_suite(folder, 1, 1), out, ModelOptions(device="cpu", progress=False))
+    store = RunStore(out)
+    seeds = max(1, round(rows / (samples * per_sample * len(EXPLAINERS))))
+    for cell in store.cells():
+        labels, real = cell.labels(), cell.identity
+        tables = {
+            name: list(cell.table(name).rows.values())
+            for name in (EXPLANATIONS, COSTS, *(f"{SCORES}{label}" for label in labels))
+        }
+        for seed in range(seeds):
+            identity = CellIdentity(**{**real.model_dump(), "seed": seed})
+            with store.taken(identity) as made:
+                assert made is not None
+                for name, found in tables.items():
+                    made.table(name).fill(
+                        {other["id"]: other for row in found for i in range(samples) for other in [renamed(row, i)]}, ()
+                    )
+                made.commit([f"t{i}" for i in range(samples)], labels)
+    with store.keeping_samples(real) as kept:
+        (row,) = kept.rows.values()
+        kept.fill({f"t{i}": {**row, "id": f"t{i}"} for i in range(samples)}, ())
+    return sum(file.read_bytes().count(b"\n") for file in out.glob("cells/**/*.jsonl"))
+
+
+def renamed(row: dict, number: int) -> dict:
+    """The same row under another id."""
+    return {**row, "id": re.sub(r"t\d+$", f"t{number}", row["id"])}
+
+
+def store_suite(folder: Path, samples: int, seeds: int):
+    """What the simulated run is a run of."""
+    return build_suite(
+        task=[f"text:{folder / 'texts.jsonl'},id_column=id"],
+        model=["mini-bert"],
+        explainer=EXPLAINERS,
+        metric=METRICS,
+        budget=[100],
+        samples=samples,
+        seed=list(range(seeds)),
+    )
+
+
+def store_part(rows: int) -> list[Row]:
+    """Resume, report and export of a large store, beside a tenth of it."""
+    table = []
+    found = {}
+    for size in (rows // 10, rows):
+        with TemporaryDirectory() as name:
+            count = simulate(Path(name), size)
+            found[size] = {what: child(what, name) for what in ("resume", "report", "export")} | {"rows": count}
+    for what in ("resume", "report", "export"):
+        small, large = found[rows // 10][what], found[rows][what]
+        table.append(
+            [
+                f"{what} of {found[rows]['rows']:,} rows",
+                f"{large['cpu']:.1f} s of processor, {large['mb']:.0f} MB",
+                f"{found[rows // 10]['rows']:,} rows: {small['cpu']:.1f} s, {small['mb']:.0f} MB",
+                "seconds, flat memory",
+            ]
+        )
+    return table
+
+
+def resume(name: str) -> None:
+    """The command again: nothing is missing."""
+    seeds = len({cell.identity.seed for cell in RunStore(Path(name) / "run").cells()})
+    suite = store_suite(Path(name), 1000, seeds)
+    result = run_suite(suite, Path(name) / "run", ModelOptions(device="cpu", progress=False))
+    assert result.explained == result.scored == 0, result
+    print(json.dumps(usage()))
+
+
+def report(name: str) -> None:
+    """The report of the run."""
+    from slalom_bench.results.reading import read_run
+    from slalom_bench.showing.report import write_report
+
+    write_report(read_run(Path(name) / "run"))
+    print(json.dumps(usage()))
+
+
+def export(name: str) -> None:
+    """The tables of the run."""
+    subprocess_main = ["export", str(Path(name) / "run"), "--out", str(Path(name) / "exported")]
+    from typer.testing import CliRunner
+
+    from slalom_bench.cli import app
+
+    ended = CliRunner().invoke(app, subprocess_main)
+    assert ended.exit_code == 0, ended.output
+    print(json.dumps(usage()))
+
+
+# ---- many cells ----
+
+
+def scheduling_part(cells: int) -> list[Row]:
+    """Trivial cells on two workers, and in this process; the start of Ray apart."""
+    with TemporaryDirectory() as name:
+        ray, alone = child("cells", f"{name}/ray", str(cells), "2"), child("cells", f"{name}/alone", str(cells), "0")
+    return [
+        [
+            f"{cells} trivial cells on two workers: the driver, a cell",
+            f"{1000 * ray['driver'] / cells:.1f} ms of processor",
+            f"{1000 * ray['seconds'] / cells:.1f} ms of wall; in process {1000 * alone['seconds'] / cells:.1f} ms",
+            "at most 5 ms",
+        ],
+        [
+            "start of Ray and two workers",
+            f"{ray['start']:.1f} s",
+            f"peak of the driver {ray['mb']:.0f} MB, in process {alone['mb']:.0f} MB",
+            "",
+        ],
+    ]
+
+
+def cells(out: str, count: str, workers: str) -> None:
+    """So many cells of one sample each, `zero` with nothing to score by but one metric."""
+    from slalom_bench.running.cluster import Cluster
+    from slalom_bench.running.executor import InProcess
+    from slalom_bench.running.loading import Loader
+    from slalom_bench.running.on_ray import OnRay
+    from slalom_bench.running.runner import Runner
+
+    suite = build_suite(
+        task=["synthetic-linear"],
+        model=["bag-of-words"],
+        explainer=["random"],
+        metric=["deletion"],
+        budget=[10],
+        samples=1,
+        seed=list(range(int(count))),
+    )
+    loader = Loader(ModelOptions(device="cpu", progress=False), Reporter(show=False))
+    plan = loader.plan(suite)
+    start = time.perf_counter()
+    store = RunStore(Path(out))
+    if workers == "0":
+        began, used = time.perf_counter(), time.process_time()
+        Runner(suite, plan, store, loader, executor=InProcess(loader)).run([])
+    else:
+        with OnRay(loader, plan, Cluster(int(workers), cpus=1)) as executor:
+            began, used = time.perf_counter(), time.process_time()
+            Runner(suite, plan, store, loader, executor=executor).run([])
+    seconds, driver = time.perf_counter() - began, time.process_time() - used
+    print(json.dumps({**usage(), "seconds": seconds, "driver": driver, "start": began - start}))
+
+
+# ---- many cores ----
+
+
+def efficiency_part(samples: int) -> list[Row]:
+    """The suite imdb on mini-bert, two workers of a thread against a process of two threads."""
+    found = {}
+    for workers, threads in (("2", "1"), ("0", "2")):
+        with TemporaryDirectory() as name:
+            env = {"OMP_NUM_THREADS": threads}
+            found[workers] = child("imdb", f"{name}/run", str(samples), workers, env=env)["wall"]
+    return [
+        [
+            f"imdb on mini-bert, {samples} texts: two workers of one thread",
+            f"{found['2']:.0f} s with the start of Ray",
+            f"one process of two threads {found['0']:.0f} s",
+            f"at least 1.25x; here {found['0'] / found['2']:.2f}x",
+        ]
+    ]
+
+
+def imdb(out: str, samples: str, workers: str) -> None:
+    """One run of the suite."""
+    from slalom_bench.running.cluster import Cluster
+
+    suite = build_suite("imdb", model=["mini-bert"], samples=int(samples))
+    cluster = None if workers == "0" else Cluster(int(workers), cpus=1)
+    run_suite(suite, Path(out), ModelOptions(device="cpu", progress=False), cluster=cluster)
+    print(json.dumps(usage()))
+
+
+# ---- neighbours ----
+
+
+def contention_part(busy: int) -> list[Row]:
+    """One set of queries, threads that sleep and that spin, alone and beside busy processes."""
+    ways = {
+        "2 threads, asleep": {"OMP_WAIT_POLICY": "PASSIVE"},
+        "2 threads, spinning": {"OMP_WAIT_POLICY": "ACTIVE"},
+        "1 thread": {"OMP_NUM_THREADS": "1"},
+    }
+    table = []
+    for count in (0, busy):
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+        try:
+            load = os.getloadavg()[0]
+            clean = {name: {"OMP_NUM_THREADS": "2", **env} for name, env in ways.items()}
+            found = {name: child("queries", env=env) for name, env in clean.items()}
+        finally:
+            for other in others:
+                other.kill()
+        said = ", ".join(
+            f"{name} {one['seconds']:.2f} s ({one['used']:.2f} of processor)" for name, one in found.items()
+        )
+        table.append(
+            [
+                f"300 queries of 120 tokens, mini-bert, beside {count} busy processes",
+                said,
+                f"load {load:.0f} on {os.cpu_count()} cores before",
+                "",
+            ]
+        )
+    return table
+
+
+def queries() -> None:
+    """The median of five sets of 300 deletions of a review."""
+    import numpy as np
+
+    from slalom_bench.handle.classifier import Classifier
+    from slalom_bench.running.loading import Loader
+
+    loader = Loader(ModelOptions(device="cpu", progress=False), Reporter(show=False))
+    cell = loader.plan(build_suite(task=["imdb"], model=["mini-bert"], explainer=["zero"], samples=1)).cells[0]
+    subject = loader.subject(cell)
+    sample = subject.sample(subject.examples(cell)[0], 120)
+    rng, times = np.random.default_rng(0), []
+    for _ in range(6):
+        handle = Classifier(subject.classifier.backend)
+        keep = rng.random((300, len(sample))) < 0.8
+        start, used = time.perf_counter(), time.process_time()
+        handle.masked_log_odds(sample, keep)
+        times.append((time.perf_counter() - start, time.process_time() - used))
+    wall, spent = np.median(times[1:], axis=0)
+    print(json.dumps({"seconds": float(wall), "used": float(spent)}))
+
+
+PARTS = {
+    "store": (store_part, 1_000_000),
+    "scheduling": (scheduling_part, 1000),
+    "efficiency": (efficiency_part, 6),
+    "contention": (contention_part, 2),
+}
+
+
+def main() -> None:
+    """The parts asked for, as one table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*")
+    parser.add_argument("--size", type=int, help="rows, cells, texts or busy processes, in place of the usual number")
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/README.md")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    told = parser.parse_args()
+    if told.child:
+        globals()[told.child](*told.parts)
+        return
+    rows = []
+    for name in told.parts or PARTS:
+        part, size = PARTS[name]
+        rows += part(told.size or size)
+        print(tabulate(rows, ["what", "here", "beside it", "target"], tablefmt="github"), flush=True)
+    if told.write:
+        text = README.read_text()
+        head, _, tail = text.partition(MARK)
+        table = tabulate(rows, ["what", "here", "beside it", "target"], tablefmt="github")
+        load = f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end."
+        rest = tail.partition("\n## ")
+        README.write_text(f"{head}{MARK}\n\n{load}\n\n{table}\n" + (f"\n## {rest[2]}" if rest[2] else ""))
+
+
+if __name__ == "__main__":
+    main()
