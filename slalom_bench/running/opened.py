@@ -58,7 +58,8 @@ class OpenCell:
         fresh = not self._stands(row) and self._explains
         # a score without its explanation (a power cut may lose it) is of another one than will now be computed
         labels = [label for label in self.labels if fresh or not self._is_scored(sample, label)]
-        return Job(self.cell, sample, None if fresh else row, tuple(labels))
+        explained = None if fresh else self.store.explanations.whole(sample)
+        return Job(self.cell, sample, explained, tuple(labels))
 
     def retries(self, sample: str) -> bool:
         """Whether a sample has failed before and is tried again."""

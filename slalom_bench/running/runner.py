@@ -27,8 +27,8 @@ from slalom_bench.running.schedule import Schedule
 from slalom_bench.running.store import EXPLANATIONS, SCORES, RunStore
 from slalom_bench.running.suite import Suite
 
-AHEAD = 4
-"""Cells, for each worker, that are open at once."""
+AHEAD = 2
+"""Cells of a model, for each worker, that are open at once."""
 RETRIES = 2
 """How often a sample whose worker died is tried again."""
 

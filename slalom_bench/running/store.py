@@ -24,6 +24,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +48,27 @@ class Rows:
 
     Every row is written at once and survives the death of the process. Forcing it to the disk costs far more than
     writing it, so `append` does that at most every SYNC_EVERY seconds, and `sync` at the end for what is left.
+
+    Args:
+        path: the file.
+        light: hold of each row no more than whether it is there and its error; `whole` reads one again. So the size of
+            a cell that is being worked on does not matter.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, light: bool = False) -> None:
         self.path = path
+        self.light = light
         self.repaired: str | None = None
         self._rows: dict[str, dict[str, Any]] | None = None
         self._lines: list[str] = []
+        self._starts: dict[str, int] | None = None
         self._torn_at: int | None = None
         self._synced_at = time.monotonic()
         self._unsynced = False
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
-        """Every whole row by id, read once."""
+        """Every whole row by id, read once; of a light table its id and error alone."""
         if self._rows is None:
             self._rows = self._read()
         return self._rows
@@ -77,7 +85,7 @@ class Rows:
         for number, line in enumerate(raw[:whole].splitlines(), start=1):
             try:
                 row = parse_json(line)
-                rows[_id(row)] = row
+                rows[_id(row)] = self._held(row)
                 self._lines.append(row["id"])
             except ValueError as error:
                 raise StoreError(
@@ -112,8 +120,10 @@ class Rows:
                     raise
         except OSError as error:
             raise write_error(self.path, error) from error
-        rows[row["id"]] = dict(row)
+        rows[row["id"]] = self._held(row)
         self._lines.append(row["id"])
+        if self._starts is not None:
+            self._starts[row["id"]] = size
 
     def sync(self) -> None:
         """Force to the disk what was appended since that was last done."""
@@ -129,7 +139,25 @@ class Rows:
         """A new file with these rows, at once, those of the given ids first."""
         wanted = [name for name in dict.fromkeys([*order, *rows]) if name in rows]
         write_text(self.path, "".join(_line(rows[name]) for name in wanted))
-        self._rows, self._lines = {name: dict(rows[name]) for name in wanted}, wanted
+        self._rows, self._lines, self._starts = {name: self._held(rows[name]) for name in wanted}, wanted, None
+
+    def whole(self, name: str) -> dict[str, Any]:
+        """One row with all that is in it."""
+        if not self.light:
+            return self.rows[name]
+        if self._starts is None:
+            lengths = [len(line) for line in self._whole_lines()]
+            self._starts = dict(zip(self._lines, accumulate(lengths, initial=0), strict=False))
+        with self.path.open("rb") as file:
+            file.seek(self._starts[name])
+            return dict(json.loads(file.readline()))
+
+    def _whole_lines(self) -> list[bytes]:
+        raw = self.path.read_bytes()
+        return raw[: raw.rfind(b"\n") + 1].splitlines(keepends=True)
+
+    def _held(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: row[key] for key in ("id", "error") if key in row} if self.light else dict(row)
 
     def arrange(self, order: Sequence[str]) -> None:
         """Put the rows of these ids first, in this order, and each once: the same rows are then the same bytes."""
@@ -137,7 +165,9 @@ class Rows:
         wanted = [name for name in dict.fromkeys([*order, *rows]) if name in rows]
         if self._torn_at is None and self._lines == wanted:
             return
-        self.fill(rows, wanted)
+        raw = {json.loads(line)["id"]: line for line in self._whole_lines()}
+        write_text(self.path, b"".join(raw[name] for name in wanted).decode())
+        self._rows, self._lines, self._starts = {name: rows[name] for name in wanted}, wanted, None
         self._torn_at, self._unsynced = None, False
 
     def _force(self, file: int) -> None:
@@ -159,12 +189,13 @@ def _id(row: Any) -> str:
 class CellStore:
     """The files of one cell."""
 
-    def __init__(self, path: Path, identity: CellIdentity) -> None:
+    def __init__(self, path: Path, identity: CellIdentity, *, light: bool = False) -> None:
         self.path = path
         self.identity = identity
         self.marker = Marker(path)
-        self.explanations = Rows(path / "explanations.jsonl")
-        self.costs = Rows(path / "costs.jsonl")
+        self.explanations = Rows(path / "explanations.jsonl", light=light)
+        self.costs = Rows(path / "costs.jsonl", light=light)
+        self._light = light
         self._scores: dict[MetricLabel, Rows] = {}
 
     @property
@@ -177,7 +208,7 @@ class CellStore:
     def scores(self, label: MetricLabel) -> Rows:
         """The rows of one metric."""
         if label not in self._scores:
-            self._scores[label] = Rows(self.path / "scores" / f"{label}.jsonl")
+            self._scores[label] = Rows(self.path / "scores" / f"{label}.jsonl", light=self._light)
         return self._scores[label]
 
     def table(self, name: str) -> Rows:
@@ -328,7 +359,10 @@ class RunStore:
 
     @contextlib.contextmanager
     def taken(self, identity: CellIdentity, *, restart: bool = False, wait: bool = False) -> Iterator[CellStore | None]:
-        """A cell to work on, made if it is not there; None where another process has it and `wait` is not set."""
+        """A cell to work on, made if it is not there; None where another process has it and `wait` is not set.
+
+        Its tables are light (`Rows`).
+        """
         with self._locked(identity.folder, wait=wait) as held:
             yield self._cell(identity, restart=restart) if held else None
 
@@ -356,7 +390,7 @@ class RunStore:
         stored = _identity(path / "cell.json")
         if stored.key != identity.key:
             raise StoreError(f"{path} holds another cell than its name says; move it away or choose another --out")
-        return CellStore(path, identity)
+        return CellStore(path, identity, light=True)
 
     @contextlib.contextmanager
     def keeping_samples(self, identity: CellIdentity) -> Iterator[Rows]:

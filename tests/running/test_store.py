@@ -240,3 +240,21 @@ def test_no_name_escapes_the_run_directory(name):
     assert "/" not in folder
     assert "\0" not in folder
     assert not folder.startswith(".")
+
+
+def test_a_light_table_holds_little_and_gives_every_row_whole(tmp_path):
+    path, heavy = tmp_path / "rows.jsonl", Rows(tmp_path / "rows.jsonl")
+    for i in (2, 0, 1):
+        heavy.append({"id": f"r{i}", "x": "é" * (5 + i)})
+    light = Rows(path, light=True)
+    light.append({"id": "r0", "error": {"type": "E"}, "x": "again"})
+    assert light.rows == {"r2": {"id": "r2"}, "r0": {"id": "r0", "error": {"type": "E"}}, "r1": {"id": "r1"}}
+    assert light.whole("r2") == {"id": "r2", "x": "é" * 7}
+    assert light.whole("r0")["x"] == "again"
+    light.append({"id": "r3", "x": 3})
+    assert light.whole("r3") == {"id": "r3", "x": 3}
+    light.arrange(["r0", "r1", "r2"])
+    assert [light.whole(f"r{i}")["id"] for i in range(4)] == ["r0", "r1", "r2", "r3"]
+    assert list(Rows(path).rows) == ["r0", "r1", "r2", "r3"]
+    assert Rows(path).rows["r0"]["x"] == "again"
+    assert len(path.read_bytes().splitlines()) == 4
