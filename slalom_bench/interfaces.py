@@ -48,6 +48,27 @@ class Explainer(Protocol):
 
     The constructor stores its parameters under their own names, all with defaults, and does nothing else: a result is
     filed under them. Register it with `slalom_bench.explainer`.
+
+    What the handle gives, for a sample of n content tokens (`len(sample)`), which stand in a whole sequence of
+    L = n + special tokens, at `classifier.content` (a slice):
+
+    - `masked_log_odds(sample, keep)`: keep is m x n booleans; m numbers. `log_odds(sequences)`: id vectors of your own.
+    - needs `gradients`: `embed(sample)` is L x width, rows of the model's embedding table (no positions added), special
+      tokens included, in the model's dtype and on its device; not a query. `gradients(words)` takes batch x L x width
+      and gives log-odds (batch, numpy float64) and gradients (batch x L x width, torch): one query a row. Scores are of
+      the content alone: reduce `grads[:, classifier.content]` over the width, to n numbers, in float64 numpy.
+    - needs `attentions`: `attentions(sample)` is layers x heads x L x L, numpy, row i what position i attends to;
+      `read_position(sample)` is the position that is classified. The columns `[..., classifier.content]` are the text.
+
+    A gradient method is, in full (SmoothGrad, times input):
+
+        words, content = classifier.embed(sample), classifier.content
+        points = words.repeat(budget, 1, 1)
+        noise = 0.1 * rng.standard_normal(points[1:, content].shape)
+        points[1:, content] += torch.as_tensor(noise).to(points)         # the text alone; row 0 stays the text itself
+        log_odds, grads = classifier.gradients(points)
+        scores = (grads[:, content].double().mean(0) * words[content].double()).sum(1).cpu().numpy()
+        return Explanation({"attribution": scores}, "attribution", classifier.target)
     """
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:

@@ -9,13 +9,13 @@ import typer
 
 
 def new_command(
-    kind: Annotated[str, typer.Argument(help="What to begin: explainer.")],
+    kind: Annotated[str, typer.Argument(help="What to begin: explainer, metric, task, model or suite.")],
     name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits, dots and dashes.")],
     directory: Annotated[
         Path | None, typer.Option(help="Write a plugin of your own there, instead of into a checkout.")
     ] = None,
 ) -> None:
-    """Write an explainer that works at once, and its test; nothing that exists is overwritten.
+    """Write an explainer, metric, task, model or suite that works at once, and its test; nothing is overwritten.
 
     In a checkout of slalom-bench the files go where the registry finds them. With --directory they become a small
     package of your own that registers through an entry point. CONTRIBUTING.md tells the rest.
@@ -24,14 +24,13 @@ def new_command(
 
       slalom-bench new explainer my-method
 
+      slalom-bench new metric my-metric
+
       slalom-bench new explainer my-method --directory ~/my-method
     """
-    from slalom_bench.contract.scaffold import new_explainer
-    from slalom_bench.errors import UnknownName
+    from slalom_bench.contract.scaffold import new
 
-    if kind != "explainer":
-        raise UnknownName("kind of contribution", kind, ["explainer"])
-    written = new_explainer(name, directory)
+    written = new(kind, name, directory)
     for path in written.files:
         typer.echo(f"wrote {path}")
     typer.echo("next:")

@@ -15,7 +15,8 @@ def submit_command(
     """Write one JSON file for each task, model and protocol of a run.
 
     A file holds the scores of every sample (not its text), means, intervals, costs, versions and the machine. Paths and
-    command lines of yours are not in it. The same scores again give the same file.
+    command lines of yours are not in it. The same scores again give the same file. A run that is not its suite as it is
+    is submitted too, and told so.
 
     Examples:
 
@@ -23,8 +24,18 @@ def submit_command(
 
       slalom-bench submit runs/imdb --out results
     """
+    from slalom_bench.core.safe_text import line
+    from slalom_bench.results.as_suite import departures
     from slalom_bench.results.collect import submit
     from slalom_bench.results.reading import read_run
 
-    for path in submit(read_run(run), out):
+    read = read_run(run)
+    for path in submit(read, out):
         typer.echo(path)
+    if wrong := departures(read):
+        typer.secho(
+            f"note: this is not the suite as it is ({line('; '.join(wrong))}): its rows are not compared with those of "
+            "the suite. For a row on that leaderboard run it with no option but --explainer.",
+            fg="yellow",
+            err=True,
+        )

@@ -1,4 +1,4 @@
-"""The files that `slalom-bench new explainer` writes: an explainer that works at once, and its test."""
+"""`slalom-bench new`: the files of a contribution, in a checkout or as a package of one's own."""
 
 from __future__ import annotations
 
@@ -8,102 +8,8 @@ from pathlib import Path
 from string import Template
 
 from slalom_bench import registry
-from slalom_bench.errors import InvalidInput
-
-EXPLAINER = Template('''"""TITLE: say here what the method does and where it was published."""
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from slalom_bench import Explanation, LinearSurrogate, Sample, explainer
-from slalom_bench.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from slalom_bench import Classifier
-
-
-@explainer("$name", version=1, needs={"queries"}, stochastic=True, family="additive")
-class $cls:
-    """How much a token's presence moves the log-odds, on average over random parts of the text (replace this line).
-
-    The constructor stores its parameters and does nothing else; all of them have defaults. What stands below is the
-    method's card, which `slalom-bench list $name` and the site show.
-
-    Formula:
-        score_i = mean of F(S) over S with i - mean of F(S) over S without i
-
-    Choose it:
-        Say here when this method is the right one, and when another is.
-
-    Example:
-        A bag of words with weights 2 and -1: with the first token F is 2 or 1, without it 0 or -1: 1.5 - (-0.5) = 2.
-
-    Args:
-        keep_share: how much of the text a part keeps, on average.
-
-    Reference:
-        Who published it, and where.
-    """
-
-    def __init__(self, keep_share: float = 0.5) -> None:
-        self.keep_share = keep_share
-
-    def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
-        """At most `budget` queries, every random number from `rng`, one score for each content token."""
-        if budget < 2:
-            raise InvalidInput(f"$name: a budget of {budget} queries; at least 2 are needed")
-        n = len(sample)
-        keep = rng.random((budget, n)) < self.keep_share
-        keep[0] = True  # the whole text
-        keep[np.arange(budget), rng.integers(n, size=budget)] = True  # never the empty text: some models refuse it
-        log_odds = classifier.masked_log_odds(sample, keep)  # one call: the handle batches and counts
-        present, absent = keep.sum(axis=0), (~keep).sum(axis=0)
-        scores = log_odds @ keep / present - log_odds @ ~keep / np.maximum(absent, 1)
-        scores[absent == 0] = 0.0
-        return Explanation(
-            {"attribution": scores},
-            primary="attribution",
-            target=classifier.target,
-            surrogate=LinearSurrogate.from_full(scores, log_odds[0]),
-        )
-''')
-
-TEST = Template('''"""$name against the truth: add cases where you know the answer."""
-
-from __future__ import annotations
-
-import numpy as np
-
-$imports
-
-
-def explain_additive(budget: int = 2000) -> np.ndarray:
-    """The scores on a model whose log-odds are a sum of known word weights."""
-    classifier = Classifier(bag_of_words({"good": 2.0, "film": 0.0, "bad": -1.0}, specials=True))
-    sample = classifier.encode(Example("additive", "good film bad"))
-    with classifier.work(budget):
-        return $build.explain(classifier, sample, budget, np.random.default_rng(0)).scores["attribution"]
-
-
-def test_it_keeps_the_contract():
-    report = check($subject)
-    assert report.passed, str(report)
-
-
-def test_it_finds_the_weights_of_an_additive_model():
-    np.testing.assert_allclose(explain_additive(), [2.0, 0.0, -1.0], atol=0.3)
-''')
-
-INSIDE = Template("""from slalom_bench import Classifier, Example, check, registry
-from slalom_bench.backends.closed_forms import bag_of_words""")
-
-OUTSIDE = Template("""from $module import $cls
-
-from slalom_bench import Classifier, Example, check
-from slalom_bench.backends.closed_forms import bag_of_words""")
+from slalom_bench.contract.starters import STARTERS, Starter
+from slalom_bench.errors import InvalidInput, UnknownName
 
 PROJECT = Template("""[build-system]
 requires = ["setuptools>=77"]
@@ -115,7 +21,7 @@ version = "0.1.0"
 requires-python = ">=3.11"
 dependencies = ["slalom-bench"]
 
-[project.entry-points."slalom_bench.explainers"]
+[project.entry-points."slalom_bench.${kind}s"]
 $entry
 
 [tool.setuptools]
@@ -134,42 +40,91 @@ class Written:
     next_steps: tuple[str, ...]
 
 
-def new_explainer(name: str, directory: Path | None = None) -> Written:
-    """Write an explainer and its test into a checkout (found from here upwards), or as a plugin into `directory`."""
+@dataclass(frozen=True)
+class Planned:
+    """Where a contribution goes, and what it is called in Python."""
+
+    kind: str
+    name: str
+    directory: Path | None
+    code: Path
+    test: Path
+
+    @property
+    def module(self) -> str:
+        """Its module."""
+        return self.code.stem
+
+    @property
+    def entry(self) -> str:
+        """The line of its entry point."""
+        quoted = f'"{self.name}"' if "." in self.name else self.name
+        return f'{quoted} = "{self.module}:{class_name(self.name, self.kind)}"'
+
+
+def new(kind: str, name: str, directory: Path | None = None) -> Written:
+    """Write a contribution and its test into a checkout (found from here upwards), or as a plugin into `directory`."""
+    if kind not in STARTERS:
+        raise UnknownName("kind of contribution", kind, list(STARTERS))
+    known = registry.KINDS[kind]
     if not registry.NAME.fullmatch(name):
-        raise InvalidInput(f"explainer name {name!r}: lower-case letters, digits, dots and dashes only, e.g. my-method")
-    if name in registry.explainers.names():
-        origin = registry.explainers.get(name).origin
-        raise InvalidInput(f"explainer {name!r} is there already ({origin}); choose another name")
-    module, cls = module_name(name), class_name(name)
+        raise InvalidInput(f"{kind} name {name!r}: lower-case letters, digits, dots and dashes only, e.g. my-{kind}")
+    if (present := known.find(name)) is not None:
+        raise InvalidInput(f"{kind} {name!r} is there already ({present.origin}); choose another name")
+    plan, starter = _planned(kind, name, directory), STARTERS[kind]
+    files = _files(plan, starter)
+    write_all(files)
+    return Written(tuple(files), _steps(plan, len(files) == 3))
+
+
+def _planned(kind: str, name: str, directory: Path | None) -> Planned:
+    file = f"{name}.toml" if kind == "suite" else f"{module_name(name, kind)}.py"
+    test = f"test_{module_name(name, kind)}.py"
     if directory is None:
         root = checkout(Path.cwd())
-        code, test = root / "explainers" / f"{module}.py", root / "tests" / "explainers" / f"test_{module}.py"
-        imports, build, subject = INSIDE.substitute(), f'registry.explainers.build("{name}")', f'"{name}"'
-    else:
-        code, test = directory / f"{module}.py", directory / "tests" / f"test_{module}.py"
-        imports, build, subject = OUTSIDE.substitute(module=module, cls=cls), f"{cls}()", cls
-    files = {
-        code: EXPLAINER.substitute(name=name, cls=cls).replace("TITLE", name),
-        test: TEST.substitute(name=name, imports=imports, build=build, subject=subject),
-    }
-    entry = f'{name if "." not in name else chr(34) + name + chr(34)} = "{module}:{cls}"'
-    if directory is not None and not (directory / "pyproject.toml").exists():
-        files[directory / "pyproject.toml"] = PROJECT.substitute(name=name, module=module, entry=entry)
-    write_all(files)
-    return Written(tuple(files), steps(name, code, test, entry, directory, len(files) == 3))
+        return Planned(kind, name, None, root / STARTERS[kind].folder / file, root / "tests" / f"{kind}s" / test)
+    return Planned(kind, name, directory, directory / file, directory / "tests" / test)
 
 
-def steps(name: str, code: Path, test: Path, entry: str, directory: Path | None, has_project: bool) -> tuple[str, ...]:
-    """What to do next with the written files."""
-    if directory is None:
-        return (f"slalom-bench check {name}", f"pytest {test}", f'slalom-bench explain "Great fun." --explainer {name}')
-    install = (
-        f"pip install -e {directory}"
-        if has_project
-        else f'add to [project.entry-points."slalom_bench.explainers"] in {directory / "pyproject.toml"}: {entry}'
+def _files(plan: Planned, starter: Starter) -> dict[Path, str]:
+    """Path to content."""
+    cls = class_name(plan.name, plan.kind)
+    shown = plan.name if plan.directory is None else str(plan.code.name)
+    files = {plan.code: starter.code.substitute(name=plan.name, cls=cls, shown=shown)}
+    if not starter.test.template:
+        return files
+    inside = plan.directory is None
+    words = {"name": plan.name, "module": plan.module, "cls": cls}
+    files[plan.test] = starter.test.substitute(
+        name=plan.name,
+        imports=Template(starter.inside if inside else starter.outside).substitute(words),
+        build=Template(starter.build).substitute(words) if inside else f"{cls}()",
+        subject=f'"{plan.name}"' if inside else cls,
     )
-    return (f"slalom-bench check {code}", f"pytest {directory}", install, f"slalom-bench check {name}")
+    if plan.directory is not None and not (plan.directory / "pyproject.toml").exists():
+        files[plan.directory / "pyproject.toml"] = PROJECT.substitute(words, kind=plan.kind, entry=plan.entry)
+    return files
+
+
+def _steps(plan: Planned, has_project: bool) -> tuple[str, ...]:
+    """What to do next with the written files."""
+    name, directory = plan.name, plan.directory
+    if plan.kind == "suite":
+        return (f"slalom-bench run --suite {name if directory is None else plan.code} --dry-run",)
+    use = {
+        "explainer": f'slalom-bench explain "Great fun." --explainer {name}',
+        "metric": f"slalom-bench run --suite smoke --metric {name}",
+        "task": f"slalom-bench list {name}",
+        "model": f"slalom-bench run --task synthetic-linear --model {name} --explainer lime --samples 3",
+    }[plan.kind]
+    check = (f"slalom-bench check {name if directory is None else plan.code}",) if plan.kind == "explainer" else ()
+    if directory is None:
+        return (*check, f"pytest {plan.test}", use)
+    group = f'[project.entry-points."slalom_bench.{plan.kind}s"]'
+    install = f"pip install -e {directory}"
+    if not has_project:
+        install = f"add to {group} in {directory / 'pyproject.toml'}: {plan.entry}"
+    return (*check, f"pytest {directory}", install, use)
 
 
 def write_all(files: dict[Path, str]) -> None:
@@ -185,16 +140,16 @@ def write_all(files: dict[Path, str]) -> None:
             raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def module_name(name: str) -> str:
+def module_name(name: str, kind: str = "explainer") -> str:
     """`my-method` as an importable module name."""
     module = name.replace("-", "_").replace(".", "_")
-    return module if module.isidentifier() and not keyword.iskeyword(module) else f"explainer_{module}"
+    return module if module.isidentifier() and not keyword.iskeyword(module) else f"{kind}_{module}"
 
 
-def class_name(name: str) -> str:
+def class_name(name: str, kind: str = "explainer") -> str:
     """`my-method` as MyMethod."""
     found = "".join(part.capitalize() for part in name.replace(".", "-").split("-"))
-    return found if found.isidentifier() and not keyword.iskeyword(found) else f"Explainer{found}"
+    return found if found.isidentifier() and not keyword.iskeyword(found) else f"{kind.capitalize()}{found}"
 
 
 def checkout(start: Path) -> Path:

@@ -21,6 +21,9 @@ ALPHABETS = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
 """Alphabets with letters that look alike: no word of a name has letters of two of them."""
 
 
+FOLDERS = re.compile(r"(?<![\w.:/\\~])(?:[A-Za-z]:|~[\w-]*|\.{1,2})?[\\/](?=\S)(?:[^\\/\s,;'\"|]+[\\/])*")
+
+
 def visible(text: str) -> str:
     r"""The text without anything that could steer a terminal; line breaks and tabs stay.
 
@@ -65,6 +68,32 @@ def disguised(text: str) -> str:
         if len(found.intersection(ALPHABETS)) > 1 or unicodedata.normalize("NFKC", word) != word:
             return str(word)
     return ""
+
+
+LOOKS = str.maketrans(
+    "авсԁеһіјӏкморԛтухѕԝьαβεικνορτυχγωսոցօ01|i",  # noqa: RUF001
+    "abcdehljlkmopqtyxswbabelkvoptuxywungoolll",
+)
+"""What each letter, of whatever alphabet, looks like in some type: the twins of Latin letters, and i, l, 1 as one."""
+
+
+def look(text: str) -> str:
+    r"""A form that is the same for names that look alike: case, accents of width, other alphabets' twins, 0 and 1.
+
+    >>> look("lime") == look("Lіme") == look("1ime"), look("lime") == look("time")
+    (True, False)
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return folded.translate(LOOKS).replace("rn", "m").replace("vv", "w")
+
+
+def without_folders(text: str) -> str:
+    r"""Words without the folders of this machine: of an absolute path, or one from home, its last part is left.
+
+    >>> without_folders("no file /home/me/secret/train.csv, nor C:\Users\me\x"), without_folders("org/name, 1/2")
+    ('no file train.csv, nor x', 'org/name, 1/2')
+    """
+    return FOLDERS.sub("", text)
 
 
 def plain(text: str, length: int = 200) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from slalom_bench import registry
 from slalom_bench.core.halves import half_names, is_half
 from slalom_bench.core.hashing import canonical
 from slalom_bench.core.references import Ref
-from slalom_bench.core.safe_text import plain
+from slalom_bench.core.safe_text import plain, without_folders
 from slalom_bench.errors import StoreError
 from slalom_bench.results.diagnostics import average, fitting_law
 from slalom_bench.results.reading import CellResult, Run
@@ -34,7 +35,7 @@ from slalom_bench.results.submission import (
     to_text,
 )
 from slalom_bench.running.files import write_text
-from slalom_bench.running.identity import CellIdentity, MetricLabel, ModelIdentity
+from slalom_bench.running.identity import CellIdentity, ExplainerIdentity, MetricLabel, ModelIdentity
 
 NOT_COMPUTED = "not computed"
 COSTS = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding", "model_seconds", "seconds")
@@ -137,7 +138,10 @@ def _collected(calls: Sequence[Mapping[str, Any]], samples: Sequence[str], cells
     submission = Submission(
         suite=calls[-1]["suite"]["name"],
         task=identity.task.model_copy(
-            update={"params": {key: _without_folder(value) for key, value in identity.task.params.items()}}
+            update={
+                "params": _public_params(identity.task.params),
+                "source": without_folders(identity.task.source),
+            }
         ),
         model=_public(identity.model),
         protocol=identity.protocol,
@@ -170,14 +174,27 @@ def _plugins(identity: CellIdentity, cells: Sequence[CellResult]) -> dict[str, s
 def _public(model: ModelIdentity) -> ModelIdentity:
     """The model without the folder that it was read from."""
     ref = Ref.parse(model.name)
-    params = {key: _without_folder(value) for key, value in ref.params.items()}
-    return model.model_copy(update={"name": str(Ref(ref.name, _without_folder(ref.argument), params))})
+    name = str(Ref(ref.name, _without_folder(ref.argument), _public_params(ref.params)))
+    return model.model_copy(update={"name": name, "training": without_folders(model.training)})
+
+
+def _public_explainer(explainer: ExplainerIdentity) -> ExplainerIdentity:
+    return explainer.model_copy(update={"params": _public_params(explainer.params)})
+
+
+def _public_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _without_folder(value) for key, value in params.items()}
 
 
 def _without_folder(value: Any) -> Any:
-    if not isinstance(value, str) or not value.startswith(("/", ".", "~", "\\")):
+    """A parameter without the folders of this machine: of a path that begins at a root, at home or here, its end."""
+    if isinstance(value, list | tuple):
+        return [_without_folder(item) for item in value]
+    if not isinstance(value, str):
         return value
-    return value.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    if re.match(r"[A-Za-z]:[\\/]|[/~\\]|\.{1,2}[\\/]", value):
+        return value.replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return without_folders(value)
 
 
 def _metrics(calls: Sequence[Mapping[str, Any]], labels: set[MetricLabel]) -> dict[MetricLabel, MetricInfo]:
@@ -215,7 +232,7 @@ def _row(
     failures = Counter(failure.type for cell in cells for failure in cell.failures())
     present = [label for label in metrics if any(label in cell.scores for cell in cells)]
     return SubmittedRow(
-        explainer=cells[0].identity.explainer,
+        explainer=_public_explainer(cells[0].identity.explainer),
         budget=cells[0].identity.budget,
         seeds=[cell.identity.seed for cell in cells],
         failed=sum(cell.failed for cell in cells),
@@ -265,7 +282,7 @@ def _halves(
 def _reason(cells: Sequence[CellResult], label: MetricLabel, headline: str, sample: str) -> str:
     """Why a sample has no value, in the first seed that says so."""
     found = next((reason for cell in cells if (reason := cell.reason(label, headline, sample))), NOT_COMPUTED)
-    return plain(found)
+    return plain(without_folders(found))
 
 
 def _cost(cells: Sequence[CellResult]) -> CostInfo | None:

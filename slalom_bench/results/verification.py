@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from slalom_bench import registry
+from slalom_bench.core.safe_text import look
 from slalom_bench.results.collect import collect
 from slalom_bench.results.columns import contradicted
 from slalom_bench.results.reading import Run
@@ -30,6 +32,9 @@ def problems(submission: Submission, file_name: str) -> list[str]:
         if label != info.label:
             found.append(f"metric {label}: its name, version and parameters make {info.label}")
         found += [f"metric {label}: its {wrong}" for wrong in contradicted(info)]
+    for kind, name, _ in _named(submission):
+        if twin := _twin(kind, name):
+            found.append(f"{kind} {name} looks like {twin}, which is another one")
     for row in submission.rows:
         found += [f"{row.title}: {wrong}" for wrong in _row_problems(submission, row)]
     return found
@@ -83,6 +88,16 @@ def _summary_problem(result: MetricSummary, samples: int) -> str:
 
 def _near(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+
+
+@lru_cache(maxsize=10_000)
+def _twin(kind: str, name: str) -> str:
+    """The registered thing that a name, which is not registered, could be taken for."""
+    known = registry.KINDS[kind]
+    if known.find(name) is not None:
+        return ""
+    seen = look(name)
+    return next((other for other in known.names() if look(other) == seen), "")
 
 
 def notes(submission: Submission) -> list[str]:

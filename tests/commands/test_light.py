@@ -100,10 +100,10 @@ def test_a_model_directory_that_is_not_there_is_said():
 
 
 def test_check_names_file_and_line_of_what_an_explainer_raises(tmp_path):
-    from slalom_bench.contract.scaffold import EXPLAINER
+    from slalom_bench.contract.starters import EXPLAINER
 
     file = tmp_path / "mine.py"
-    lines = EXPLAINER.substitute(name="mine", cls="Mine").splitlines()
+    lines = EXPLAINER.code.substitute(name="mine", cls="Mine").splitlines()
     at = next(i for i, line in enumerate(lines) if "n = len(sample)" in line)
     lines[at] = "        n = len(sample) + int('three')"
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from slalom_bench import registry
 from slalom_bench.commands.verify import verify_command
+from slalom_bench.core.safe_text import look
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.results import verification as verify
 from slalom_bench.results.attestation import attest, read_attestations, write_attestation
@@ -416,16 +419,47 @@ def test_a_missing_plug_in_package_is_named(lab, full):
     assert found.left[submission.rows[0].title] == said
 
 
-def test_a_folder_of_the_submitter_is_not_in_the_parameters_of_the_task(lab, tmp_path):
+SECRET = "/home/me/secret"
+PRIVATE = {
+    "a task's parameter": ("task", {"params": {"train_file": f"{SECRET}/train.csv"}}),
+    "a list of them": ("task", {"params": {"files": [f"{SECRET}/train.csv", "b.csv"]}}),
+    "where texts were found": ("task", {"source": f"{SECRET}/train.csv + {SECRET}/test.csv"}),
+    "a model's argument": ("model", {"name": f"hf:{SECRET}/mine"}),
+    "a model's parameter": ("model", {"name": f"hf:org/name,source={SECRET}/mine"}),
+    "a model from home": ("model", {"name": "hf:~/secret/mine"}),
+    "a model on another system": ("model", {"name": "hf:C:\\\\home\\\\me\\\\secret\\\\mine"}),
+    "what it was trained with": ("model", {"training": f"texts of {SECRET}/train.csv"}),
+    "an explainer's parameter": ("explainer", {"params": {"table": f"{SECRET}/table.npy"}}),
+}
+
+
+@pytest.mark.parametrize("where", PRIVATE)
+def test_nothing_of_the_machines_paths_is_in_a_submission(lab, tmp_path, where):
     from slalom_bench.results.collect import _collected
 
     read = read_run(lab.run(tmp_path / "run", explainers=("zero",), budgets=(5,)))
     (cell,) = read.cells
-    task = cell.identity.task.model_copy(update={"params": {"train_file": "/home/me/secret/train.csv"}})
-    cell = replace(cell, identity=cell.identity.model_copy(update={"task": task}))
+    part, changes = PRIVATE[where]
+    identity = getattr(cell.identity, part).model_copy(update=changes)
+    assert "secret" in identity.model_dump_json()
+    cell = replace(cell, identity=cell.identity.model_copy(update={part: identity}))
     submission = _collected(read.calls, cell.samples, [cell]).submission
-    assert submission.task.params == {"train_file": "train.csv"}
-    assert "/home" not in to_text(submission) + submission.file_name
+    said = to_text(submission) + submission.file_name + submission.command(submission.rows[0])
+    found = [word for word in ("secret", "/home", str(tmp_path), str(Path.home()), os.getcwd()) if word in said]
+    assert not found
+
+
+@pytest.mark.parametrize(("kind", "name"), [("explainer", "1ime"), ("explainer", "IIME"), ("explainer", "kerne1-shap")])
+def test_a_name_that_could_be_taken_for_another_is_refused(full, kind, name):
+    path = changed(full, lambda data: data["rows"][0]["explainer"].update(name=name))
+    (problem,) = verify.problems(read_submission(path), path.name)
+    assert "looks like" in problem
+
+
+def test_a_name_in_another_alphabet_that_reads_like_a_known_one_is_refused(full):
+    # whole words of one alphabet: Cyrillic with the letters a and x
+    assert verify._twin("explainer", "\u0430\u0445") == ""
+    assert look("\u0430\u0445") == look("ax")
 
 
 def test_recomputing_refuses_other_weights(lab, full):
