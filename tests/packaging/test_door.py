@@ -64,9 +64,8 @@ def test_owners_own_what_is_there():
 def test_what_a_page_of_the_door_names_is_there(page):
     text = (ROOT / page).read_text()
     links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)]
-    named = re.findall(
-        r"`((?:slalom_bench|docs|tests|explainers|metrics|tasks|leaderboards|\.github)/[\w./-]*\w/?)`", text
-    )
+    folders = r"slalom_bench|docs|tests|explainers|metrics|tasks|leaderboards|\.github"
+    named = re.findall(rf"`((?:{folders})/[\w./-]*\w/?)`", text)
     written = ("explainers/my_method.py", "tests/explainers/test_my_method.py")
     missing = [path for path in (*links, *named) if "://" not in path and path and not (ROOT / path).exists()]
     assert [path for path in missing if path not in written] == []
