@@ -21,7 +21,7 @@ import notebooks  # noqa: E402
 import reference  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
 
-LATER = {"Concepts": ("validity.md", "findings.md", "models.md"), "Contribute": ("scale.md", "security.md")}
+LATER = {"Concepts": ("validity.md", "findings.md", "models.md"), "Contribute": ("scale.md", "security.md", "release-notes.md")}
 """Pages that are in the navigation as soon as they are there."""
 GUIDE = {
     "docs/design.md": "design.md",
@@ -45,10 +45,9 @@ def on_files(files: Files, config: Any) -> Files:
     """Add what is generated."""
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
-    board = (ROOT / "leaderboards" / "index.html").read_text(encoding="utf-8")
-    files.append(
-        File.generated(config, "leaderboards/index.html", content=board.replace("../docs/index.md", "../index.html"))
-    )
+    for page in sorted((ROOT / "leaderboards").glob("index*.html")):
+        board = page.read_text(encoding="utf-8").replace("../docs/index.md", "../index.html")
+        files.append(File.generated(config, f"leaderboards/{page.name}", content=board))
     return files
 
 

@@ -49,7 +49,23 @@ if TYPE_CHECKING:
 class $cls:
     """How much a token's presence moves the log-odds, on average over random parts of the text (replace this line).
 
-    The constructor stores its parameters and does nothing else; all of them have defaults.
+    This docstring is the method's card: replace all of it. Needs queries.
+
+    Formula:
+        score_i = mean of F over the parts that hold i - mean of F over the others
+
+    Choose it:
+        Say here when to take this method, and when another.
+
+    Example:
+        A bag of words with weights good 2, film 0, over its four parts: parts with good have F = 2, the others F = 0, so
+        good has 2; of those with film one has 2 and one 0, as of those without, so film has 0.
+
+    Args:
+        keep_share: the chance that a token stays.
+
+    Reference:
+        Where it was published.
     """
 
     def __init__(self, keep_share: float = 0.5) -> None:
@@ -137,7 +153,20 @@ if TYPE_CHECKING:
 class $cls:
     """Share of the sum of absolute scores that the largest tenth of the tokens has (replace this line).
 
-    One value for each score of the explanation; at least one token counts. Undefined where all scores are zero.
+    This docstring is the metric's card: replace all of it. One value for each score of the explanation; at least one
+    token counts. Needs no queries. Undefined where all scores are zero.
+
+    Formula:
+        sum of |score| over the top tenth / sum of |score| over all tokens
+
+    Choose it:
+        Say here what it tells that the other metrics do not.
+
+    Example:
+        Scores 3, -1, 0, 0: the top tenth is one token, 3 / 4 = 0.75.
+
+    Reference:
+        Where it was published.
     """
 
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Context) -> Score:

@@ -20,6 +20,7 @@ from slalom_bench.contract.checking import check
 from slalom_bench.contract.scaffold import class_name, module_name, new
 from slalom_bench.errors import InvalidInput, SlalomBenchError, UnknownName
 from slalom_bench.running.suite import load_suite
+from slalom_bench.showing.cards import card
 
 runner = CliRunner()
 
@@ -82,7 +83,7 @@ def test_in_a_checkout_the_files_go_where_the_registry_looks(fake_checkout):
     result = invoke(new_command, "explainer", "my-method.2")
     assert result.exit_code == 0
     code, test = fake_checkout / "explainers/my_method_2.py", fake_checkout / "tests/explainers/test_my_method_2.py"
-    assert '@explainer("my-method.2"' in code.read_text()
+    assert '@explainer(\n    "my-method.2",' in code.read_text()
     assert 'check("my-method.2")' in test.read_text()
     assert "slalom-bench check my-method.2" in result.stdout
     assert not (fake_checkout / "pyproject.toml").exists()
@@ -106,7 +107,8 @@ def test_what_is_written_passes_the_projects_own_lint_and_its_own_tests_in_a_che
         assert done.returncode == 0, done.stdout + done.stderr
     code, test = written.files
     runpy.run_path(str(code))  # it registers, as the registry would have it do
-    assert registry.KINDS[kind].find(f"brand-new-{kind}") is not None
+    entry = registry.KINDS[kind].get(f"brand-new-{kind}")
+    assert card(entry).lacking == []  # what the documentation wants of every explainer and metric
     _run_tests(test)
 
 
