@@ -58,7 +58,7 @@ class $cls:
         Say here when to take this method, and when another.
 
     Example:
-        A bag of words with weights good 2, film 0, over its four parts: parts with good have F = 2, the others F = 0, so
+        A bag of words with weights good 2, film 0, over its four parts: those with good have F = 2, others 0, so
         good has 2; of those with film one has 2 and one 0, as of those without, so film has 0.
 
     Args:
