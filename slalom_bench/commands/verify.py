@@ -89,15 +89,16 @@ def verify_command(
 
 def check(path: Path, submission: Submission, run: Run | None) -> bool:
     """Say what is wrong with a submission and what a reviewer should know; whether it is sound."""
+    from slalom_bench.core.safe_text import line
     from slalom_bench.results.verification import check_run, notes, problems
 
     wrong = problems(submission, path.name) + ([] if run is None else check_run(submission, run))
     for problem in wrong:
-        typer.secho(f"{path}: {problem}", fg="red", err=True)
+        typer.secho(line(f"{path}: {problem}"), fg="red", err=True)
     for note in notes(submission):
-        typer.secho(f"{path}: note: {note}", fg="yellow", err=True)
+        typer.secho(line(f"{path}: note: {note}"), fg="yellow", err=True)
     if not wrong:
-        typer.echo(f"{path}: sound; {len(submission.rows)} rows on {len(submission.samples)} samples")
+        typer.echo(line(f"{path}: sound; {len(submission.rows)} rows on {len(submission.samples)} samples"))
     return not wrong
 
 
@@ -126,15 +127,16 @@ def again(
 
 def show(path: Path, submission: Submission, found: Recomputation, seed: int | None) -> bool:
     """Say how the recomputed values compare; whether all agree."""
+    from slalom_bench.core.safe_text import line
     from slalom_bench.results.recomputing import chance_missed
 
     for d in found.off[:10]:
         said = f"{d.row}, {d.metric}, sample {d.sample}: submitted {d.submitted}, computed {d.computed}"
-        typer.secho(f"{path}: {said}", fg="red", err=True)
+        typer.secho(line(f"{path}: {said}"), fg="red", err=True)
     if len(found.off) > 10:
-        typer.secho(f"{path}: and {len(found.off) - 10} more", fg="red", err=True)
+        typer.secho(line(f"{path}: and {len(found.off) - 10} more"), fg="red", err=True)
     for title, reason in found.left.items():
-        typer.secho(f"{path}: {title}: not computed again: {reason}", fg="yellow", err=True)
+        typer.secho(line(f"{path}: {title}: not computed again: {reason}"), fg="yellow", err=True)
     largest = max((d.size for d in found.values), default=0.0)
     verdict = f"{len(found.off)} differ" if found.off else "all agree" if found.values else "nothing was compared"
     samples, of = len(found.samples), len(submission.samples)
@@ -143,10 +145,8 @@ def show(path: Path, submission: Submission, found: Recomputation, seed: int | N
         tenth = -(-of // 10)
         how = f", chosen with --seed {seed}: {tenth} forged ones would be missed with a chance of "
         how += f"{chance_missed(of, samples, tenth):.2g}"
-    typer.echo(
-        f"{path}: {samples} of {of} samples computed again{how}; {len(found.values)} values compared, {verdict} "
-        f"(largest difference {largest:.3g})"
-    )
+    said = f"{samples} of {of} samples computed again{how}; {len(found.values)} values compared, {verdict}"
+    typer.echo(line(f"{path}: {said} (largest difference {largest:.3g})"))
     return bool(found.values) and not found.off
 
 

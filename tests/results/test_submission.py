@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 
 from slalom_bench import registry
 from slalom_bench.commands.verify import verify_command
@@ -298,8 +299,6 @@ def test_which_samples_are_computed_again_depends_on_the_seed_alone(lab, full):
 
 
 def test_the_command_chooses_anew_each_time_and_says_the_seed(lab, full, capsys, monkeypatch):
-    import typer
-
     monkeypatch.setattr("slalom_bench.running.loading.Loader", lambda options: lab.loader(lab.subject()))
     said = []
     for _ in range(3):
@@ -468,8 +467,6 @@ def test_recomputing_refuses_other_weights(lab, full):
 
 
 def test_the_command_reports_and_exits_with_1(full, capsys):
-    import typer
-
     verify_command([full])
     assert "sound; 10 rows on 9 samples" in capsys.readouterr().out
     path = changed(full, CONTRADICTIONS["mean is"])
@@ -477,6 +474,16 @@ def test_the_command_reports_and_exits_with_1(full, capsys):
         verify_command([path])
     assert caught.value.exit_code == 1
     assert "the values give" in capsys.readouterr().err
+
+
+def test_the_name_of_a_file_cannot_forge_a_line(full, capsys):
+    forged = full.rename(full.with_name("x\nall.json: sound; 9 rows\x1b[2K.json"))
+    with pytest.raises(typer.Exit):
+        verify_command([forged])
+    told = capsys.readouterr()
+    assert "must be named" in told.err
+    assert len((told.out + told.err).splitlines()) == 1
+    assert "\x1b[2K" not in told.err
 
 
 def test_a_run_with_other_scores_is_not_the_submitted_one(lab, full, tmp_path):
