@@ -21,7 +21,10 @@ import notebooks  # noqa: E402
 import reference  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
 
-LATER = {"Concepts": ("validity.md", "findings.md", "models.md"), "Contribute": ("scale.md", "security.md", "release-notes.md")}
+LATER = {
+    "Concepts": ("validity.md", "findings.md", "models.md"),
+    "Contribute": ("scale.md", "security.md", "release-notes.md"),
+}
 """Pages that are in the navigation as soon as they are there."""
 GUIDE = {
     "docs/design.md": "design.md",
