@@ -143,7 +143,7 @@ def show(path: Path, submission: Submission, found: Recomputation, seed: int | N
     how = ""
     if seed is not None:
         tenth = -(-of // 10)
-        how = f", chosen with --seed {seed}: {tenth} forged ones would be missed with a chance of "
+        how = f", chosen with --seed {seed}: a forgery of {tenth} would be missed with a chance of "
         how += f"{chance_missed(of, samples, tenth):.2g}"
     said = f"{samples} of {of} samples computed again{how}; {len(found.values)} values compared, {verdict}"
     typer.echo(line(f"{path}: {said} (largest difference {largest:.3g})"))

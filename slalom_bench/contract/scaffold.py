@@ -119,12 +119,12 @@ def _steps(plan: Planned, has_project: bool) -> tuple[str, ...]:
     }[plan.kind]
     check = (f"slalom-bench check {name if directory is None else plan.code}",) if plan.kind == "explainer" else ()
     if directory is None:
-        return (*check, f"pytest {plan.test}", use)
+        return (*check, f"python -m pytest {plan.test}", use)
     group = f'[project.entry-points."slalom_bench.{plan.kind}s"]'
     install = f"pip install -e {directory}"
     if not has_project:
         install = f"add to {group} in {directory / 'pyproject.toml'}: {plan.entry}"
-    return (*check, f"pytest {directory}", install, use)
+    return (*check, f"python -m pytest {directory}", install, use)
 
 
 def write_all(files: dict[Path, str]) -> None:
