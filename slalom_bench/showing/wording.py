@@ -113,7 +113,7 @@ def recomputed(rows: Sequence[BoardRow]) -> str:
     again = sum(bool(row.attested) for row in rows)
     elsewhere = sum(bool(row.also) for row in rows)
     return (
-        f"Of {len(rows)} rows {again or 'none'} {'was' if again < 2 else 'were'} recomputed by a reviewer, and "
+        f"Of {len(rows):,} rows {again or 'none'} {'was' if again < 2 else 'were'} recomputed by a reviewer, and "
         f"{elsewhere or 'none'} {'is' if elsewhere < 2 else 'are'} in more than one file."
     )
 

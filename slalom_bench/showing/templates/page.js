@@ -48,6 +48,7 @@
       words: `${node.dataset.task} ${node.dataset.model} ${node.dataset.protocol} ` +
         all("table.quality thead button", node).map((b) => b.textContent).join(" "),
       rows: all("table.quality tbody tr", node),
+      parts: Map.groupBy ? Map.groupBy(all("[data-row]", node), (part) => part.dataset.row) : null,
     }));
     const total = boards.reduce((sum, board) => sum + board.rows.length, 0);
     const apply = () => {
@@ -63,8 +64,9 @@
           const family = !want.family || want.family === row.dataset.family;
           const visible = fits && family && words.every((word) => text.includes(word));
           here += visible;
-          for (const part of all("[data-row]", board.node)) {
-            if (part.dataset.row !== row.dataset.row) continue;
+          const own = board.parts?.get(row.dataset.row) ??
+            all("[data-row]", board.node).filter((part) => part.dataset.row === row.dataset.row);
+          for (const part of own) {
             if (part instanceof SVGElement) part.style.display = visible ? "" : "none";
             else part.hidden = !visible;
           }
