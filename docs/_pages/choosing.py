@@ -87,7 +87,10 @@ def best(board: Board, info: MetricInfo, needs: frozenset[str] | None) -> str:
     if not tied:
         return "undefined"
     others = ", ".join(name(one) for one in tied[1:6]) + (f" and {len(tied) - 6} more" if len(tied) > 6 else "")
-    return f"**{name(tied[0])}** {number(tied[0])}" + (f"<br><small>not told apart: {others}</small>" if others else "")
+    first = next(row for row in rows if row.name == tied[0].name).cells[info.label].result.mean
+    return f"**{name(tied[0])}** {number(tied[0], first)}" + (
+        f"<br><small>not told apart: {others}</small>" if others else ""
+    )
 
 
 def allowed(row: BoardRow, needs: frozenset[str] | None) -> bool:
@@ -102,9 +105,9 @@ def name(one: Ranked) -> str:
     return f"[{plain(one.name)}](cards/explainers.md#{first})" if registry.explainers.find(first) else plain(one.name)
 
 
-def number(one: Ranked) -> str:
+def number(one: Ranked, mean: float | None) -> str:
     """Its mean, geometric on the log scale."""
-    value = one.summary.mean if one.geometric is None else one.geometric.value
+    value = mean if one.geometric is None else one.geometric.value
     return "" if value is None else f"{value:.3g}"
 
 

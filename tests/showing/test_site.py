@@ -1,0 +1,58 @@
+"""What the documentation site is made of still fits the package; the site itself is built by `tox -e docs`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from slalom_bench import registry
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "_pages"
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """A module of the site's generator."""
+    if not PAGES.is_dir():
+        pytest.skip("not in a checkout")
+    monkeypatch.syspath_prepend(str(PAGES))
+    return importlib.import_module
+
+
+def test_every_registered_thing_has_its_card_on_the_page_of_its_kind(made):
+    pages = made("cards").pages()
+    for kind, registered in registry.KINDS.items():
+        for name in registered.names():
+            assert f"## {name} {{ #" in pages[f"{kind}s"]
+
+
+def test_a_docstring_cannot_be_markup(made):
+    assert made("cards").prose("a*b_c [x](y) <b>| `w|v`") == r"a\*b\_c \[x\](y) &lt;b&gt;\| <code>w|v</code>"
+
+
+def test_the_table_of_methods_comes_from_the_published_results(made):
+    page = made("choosing").page()
+    tables = [json.loads(path.read_text()) for path in (ROOT / "leaderboards" / "results").glob("*.json")]
+    for table in tables:
+        assert table["model"]["name"] in page
+    assert "### Which tokens drive the prediction?" in page
+
+
+def test_the_schema_and_the_commands_are_complete(made):
+    from slalom_bench.cli import COMMANDS
+    from slalom_bench.results.submission import Submission
+
+    pages = made("reference").pages()
+    assert all(f"| `{field}` |" in pages["schema.md"] for field in Submission.model_fields)
+    assert len(re.findall(r"^## ", pages["commands.md"], re.MULTILINE)) == len(COMMANDS)
+
+
+def test_notebooks_are_committed_without_output():
+    for path in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        assert not any(cell.get("outputs") for cell in cells), path.name
