@@ -15,12 +15,14 @@ from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Bools
 from slalom_bench.explainers.kernel_shap import coalitions
 from slalom_bench.explainers.lime import lime_masks
+from slalom_bench.explainers.partition_shap import segments, token_tree
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.masks import small_deletions
 
 STEPS = 50
-MIXED = {"mini-bert": 5000, "bert-768": 1000}
-"""Mixed-length deletions of the handle row; on the wide model a fifth of them say the same."""
+MIXED = {"mini-bert": 5000, "bert-768": 1000, "bert-384": 100, "bert-12": 24}
+"""Mixed-length deletions of the handle row; on wide and deep models fewer of them say the same."""
+HANDLE_ONLY = ("bert-384", "bert-12")
 
 Pair = dict[str, Callable[[], Any]]
 
@@ -29,14 +31,22 @@ Pair = dict[str, Callable[[], Any]]
 def pairs(model: str) -> dict[str, Pair]:
     """Row to {"ours", "peer"}; the handle row has the handle with the model's own pass as a third."""
     one = subject(model)
-    n = len(one.sample)
+    n, keep = len(one.sample), mixed(model)
+    handle: Pair = {
+        "ours": lambda: one.handle().masked_log_odds(one.sample, keep),
+        "peer": ideal(one, keep),
+        "own pass": lambda: Classifier(one.plain()).masked_log_odds(one.sample, keep),
+    }
+    if model in HANDLE_ONLY:
+        return {"handle": handle}
     for_lime = peers.Predictor(one.backend, one.sample).tuned(lime_masks(n, 64, True, generator(1)))
     for_shap = peers.Predictor(one.backend, one.sample).tuned(coalitions(n, 998, generator(1))[0][-64:])
     fidel = peers.fastest((16, 32, 64), lambda batch: peers.slalom_fidel(one.backend, one.sample, 64, 0, batch))
     captum = peers.fastest(
         (2, 4, 8, 16, 50), lambda batch: peers.integrated_gradients(one.backend, one.sample, STEPS, batch)
     )
-    keep = mixed(model)
+    tree = token_tree(segments(one.backend.tokens, one.sample))
+    orders = 2 * (2 * n + 1)
     return {
         "slalom-eff": {
             "ours": lambda: one.explain("slalom-eff", 5000),
@@ -55,11 +65,15 @@ def pairs(model: str) -> dict[str, Pair]:
             "ours": lambda: one.explain("integrated-gradients", STEPS + 2),
             "peer": lambda: peers.integrated_gradients(one.backend, one.sample, STEPS, captum),
         },
-        "handle": {
-            "ours": lambda: one.handle().masked_log_odds(one.sample, keep),
-            "peer": ideal(one, keep),
-            "own pass": lambda: Classifier(one.plain()).masked_log_odds(one.sample, keep),
+        "partition-shap": {
+            "ours": lambda: one.explain("partition-shap", 1000),
+            "peer": lambda: peers.partition_shap(for_shap, tree, 1000),
         },
+        "permutation-shap": {
+            "ours": lambda: one.explain("permutation-shap", orders),
+            "peer": lambda: peers.permutation_shap(for_shap, orders),
+        },
+        "handle": handle,
     }
 
 

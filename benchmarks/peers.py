@@ -17,6 +17,7 @@ import torch
 
 from slalom_bench.backends.torch_backend import HFBackend, pad_batch
 from slalom_bench.core.types import Bools, Floats, Ints, Sample
+from slalom_bench.explainers.partition_shap import Tree
 
 BATCHES = (8, 16, 32, 64)
 
@@ -80,6 +81,41 @@ def kernel_shap(predictor: Predictor, budget: int) -> Any:
     with contextlib.redirect_stderr(io.StringIO()):
         explainer = shap.KernelExplainer(predictor.masked, np.zeros((1, n)))
         return explainer.shap_values(np.ones(n), nsamples=budget, l1_reg=0, silent=True)
+
+
+def _positions(n: int, tree: Tree | None) -> Any:
+    """A masker of shap's whose masks are keep-masks of positions, with our tree of tokens for its clustering."""
+    import shap
+
+    class Positions(shap.maskers.Masker):
+        shape, data = (1, n), None
+
+        def __call__(self, mask: Bools, row: Floats) -> Bools:
+            return mask.reshape(1, -1)
+
+    masker = Positions()
+    if tree is not None:
+        sizes = tree.members.sum(axis=1)[n:]
+        masker.clustering = np.column_stack([tree.children, sizes / sizes.max(), sizes]).astype(np.float64)
+    return masker
+
+
+def partition_shap(predictor: Predictor, tree: Tree, budget: int) -> Any:
+    """shap.PartitionExplainer on the tree of its text masker, with its own batch of 10 coalitions."""
+    import shap
+
+    n = len(predictor.ids)
+    explainer = shap.PartitionExplainer(predictor.masked, _positions(n, tree))
+    return explainer(np.ones((1, n)), max_evals=budget, silent=True)
+
+
+def permutation_shap(predictor: Predictor, budget: int) -> Any:
+    """shap.PermutationExplainer, as many whole pairs of orders (2n + 1 evaluations each) as the budget pays for."""
+    import shap
+
+    n = len(predictor.ids)
+    explainer = shap.PermutationExplainer(predictor.masked, _positions(n, None))
+    return explainer(np.ones((1, n)), max_evals=budget, silent=True)
 
 
 def integrated_gradients(backend: HFBackend, sample: Sample, steps: int, batch: int) -> Any:

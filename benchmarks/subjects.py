@@ -1,4 +1,4 @@
-"""What is measured: two models on one text of 200 tokens, and what the machine can do at that moment."""
+"""What is measured: models on one text of 200 tokens, and what the machine can do at that moment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from slalom_bench.handle.classifier import Classifier
 from slalom_bench.models.loading import load_model
 from slalom_bench.running.profiling import explain_once
 
-MODELS = ("mini-bert", "bert-768")
+WIDE = {"bert-768": (2, 768), "bert-384": (6, 384), "bert-12": (12, 768)}
+"""Layers and width of models with random weights: two layers of BERT's, MiniLM's size, BERT itself."""
+MODELS = ("mini-bert", *WIDE)
 TOKENS = 200
 
 
@@ -73,9 +75,9 @@ def imdb() -> TaskData:
 
 @cache
 def subject(name: str) -> Subject:
-    """mini-bert as shipped; bert-768: two layers as wide as BERT's with random weights and mini-bert's vocabulary."""
+    """mini-bert as shipped, or one of `WIDE` with mini-bert's vocabulary."""
     mini = load_model("mini-bert", imdb(), ModelOptions(data_dir=data_directory(None), progress=False))
-    backend = mini if name == "mini-bert" else wide(mini.tokens)
+    backend = mini if name == "mini-bert" else wide(mini.tokens, name)
     handle, found = Classifier(backend), []
     for example in imdb().evaluation:
         sample = handle.encode(example)
@@ -86,17 +88,22 @@ def subject(name: str) -> Subject:
     return Subject(name, backend, tuple(found))
 
 
-def wide(tokens: Tokens) -> HFBackend:
+def wide(tokens: Tokens, name: str) -> HFBackend:
     import transformers as hf
+
+    layers, width = WIDE[name]
+    config = hf.BertConfig(
+        vocab_size=8000, num_hidden_layers=layers, hidden_size=width, intermediate_size=4 * width, num_labels=2
+    )
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        module = hf.BertForSequenceClassification(hf.BertConfig(vocab_size=8000, num_hidden_layers=2, num_labels=2))
+        module = hf.BertForSequenceClassification(config)
     with torch.no_grad():
         for parameter in module.parameters():
             if parameter.dim() > 1:
                 parameter.mul_(2.0)  # so that tokens matter
-    return HFBackend(module.eval(), tokens, name="bert-768", class_names=("negative", "positive"))
+    return HFBackend(module.eval(), tokens, name=name, class_names=("negative", "positive"))
 
 
 def peak() -> float:

@@ -5,16 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from contenders import pairs
+from contenders import HANDLE_ONLY, pairs
 from subjects import MODELS
 
-ROWS = ("slalom-eff", "slalom-fidel", "lime", "kernel-shap", "integrated-gradients", "handle")
+ROWS = (
+    "slalom-eff",
+    "slalom-fidel",
+    "lime",
+    "kernel-shap",
+    "partition-shap",
+    "permutation-shap",
+    "integrated-gradients",
+    "handle",
+)
 
 
 @pytest.mark.parametrize("side", ["ours", "peer"])
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("model", MODELS)
 def test_speed(benchmark: Any, model: str, row: str, side: str) -> None:
+    if model in HANDLE_ONLY and row != "handle":
+        pytest.skip("the handle row alone")
     benchmark.group = f"{row} on {model}"
     work = pairs(model)[row][side]
     if model == "mini-bert":
