@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import peers
 import torch
 from subjects import Subject, subject
 
+from slalom_bench.backends import pruned_forward
 from slalom_bench.core.seeds import generator
 from slalom_bench.core.types import Bools
 from slalom_bench.explainers.kernel_shap import coalitions
@@ -23,6 +25,7 @@ STEPS = 50
 MIXED = {"mini-bert": 5000, "bert-768": 1000, "bert-384": 100, "bert-12": 24}
 """Mixed-length deletions of the handle row; on wide and deep models fewer of them say the same."""
 HANDLE_ONLY = ("bert-384", "bert-12")
+"""Models with the handle row alone."""
 
 Pair = dict[str, Callable[[], Any]]
 
@@ -31,6 +34,8 @@ Pair = dict[str, Callable[[], Any]]
 def pairs(model: str) -> dict[str, Pair]:
     """Row to {"ours", "peer"}; the handle row has the handle with the model's own pass as a third."""
     one = subject(model)
+    if model == "mini-gpt2":
+        return {"prefixes": prefixes(one)}
     n, keep = len(one.sample), mixed(model)
     handle: Pair = {
         "ours": lambda: one.handle().masked_log_odds(one.sample, keep),
@@ -80,6 +85,20 @@ def pairs(model: str) -> dict[str, Pair]:
 def mixed(model: str) -> Bools:
     """The handle row's masks: lengths from nothing to the whole text."""
     return lime_masks(len(subject(model).sample), MIXED[model], True, generator(2))
+
+
+def prefixes(one: Subject) -> Pair:
+    """Small deletions with shared beginnings computed once, and the same pass with every one computed."""
+    keep = small_deletions(len(one.sample), 300, generator(0))[0]
+
+    def ours() -> None:
+        one.handle().masked_log_odds(one.sample, keep)
+
+    def peer() -> None:
+        with patch.object(pruned_forward._Beginnings, "found", return_value=None):
+            ours()
+
+    return {"ours": ours, "peer": peer}
 
 
 def ideal(one: Subject, keep: Bools) -> Callable[[], None]:

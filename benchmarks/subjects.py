@@ -23,7 +23,7 @@ from slalom_bench.running.profiling import explain_once
 
 WIDE = {"bert-768": (2, 768), "bert-384": (6, 384), "bert-12": (12, 768)}
 """Layers and width of models with random weights: two layers of BERT's, MiniLM's size, BERT itself."""
-MODELS = ("mini-bert", *WIDE)
+MODELS = ("mini-bert", "mini-gpt2", *WIDE)
 TOKENS = 200
 
 
@@ -75,9 +75,10 @@ def imdb() -> TaskData:
 
 @cache
 def subject(name: str) -> Subject:
-    """mini-bert as shipped, or one of `WIDE` with mini-bert's vocabulary."""
-    mini = load_model("mini-bert", imdb(), ModelOptions(data_dir=data_directory(None), progress=False))
-    backend = mini if name == "mini-bert" else wide(mini.tokens, name)
+    """A mini as shipped, or one of `WIDE` with mini-bert's vocabulary."""
+    mini = "mini-bert" if name in WIDE else name
+    shipped = load_model(mini, imdb(), ModelOptions(data_dir=data_directory(None), progress=False))
+    backend = wide(shipped.tokens, name) if name in WIDE else shipped
     handle, found = Classifier(backend), []
     for example in imdb().evaluation:
         sample = handle.encode(example)

@@ -1,11 +1,13 @@
 """The pruned forward pass: a classifier without the arithmetic that perturbed texts repeat or that nobody reads.
 
-A query set is one text with tokens missing, so three things can be saved without changing an answer:
+A query set is one text with tokens missing, so four things can be saved without changing an answer:
 
 - the first layer's input, queries, keys and values depend on a token and its position alone: each distinct pair is
   computed once per batch (200 tokens with up to 5 deletions make 1,200 pairs);
 - a classifier reads one position: of the last layer only that one is computed, and its attention is taken over the
   layer's input itself (q.(Wx) = (W'q).x, and a mean of Wx is W times a mean of x), so that no key and no value is;
+- where tokens attend to earlier ones only (GPT-2), what stands before the first deletion is the same in every sequence:
+  each distinct beginning is computed once a chunk, and attention alone sees it in every sequence that has it;
 - sequences lie end to end, without padding; only attention sees where each begins, a group of equal length at a time.
 
 For two layers of width d that leaves 9 of 24 d^2 multiplications per token. The innermost modules are the model's own,
@@ -22,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -35,6 +38,8 @@ from slalom_bench.handle.packing import pack
 VERSION = "lean 2"
 """Part of a model's identity; changes when the pass below would round otherwise, and only then: stored results and
 published submissions are filed under it, so the pass's former name stays in it."""
+PREFIXES = "prefixes 1"
+"""The same for models that share beginnings."""
 CHUNK = 2048
 """Tokens that a CPU computes together: few enough for its caches. Other devices take a batch whole."""
 
@@ -48,6 +53,25 @@ class _Layout(NamedTuple):
     """Which rows are not hidden; None for all."""
 
 
+class _Beginnings(NamedTuple):
+    """Which rows of a chunk are the same, since what stands before and at them is."""
+
+    first: Tensor
+    """A row of each distinct beginning."""
+    of: Tensor
+    """The number of each row's beginning."""
+
+    @classmethod
+    def found(cls, names: NDArray[np.uint64], lengths: Ints, device: torch.device) -> _Beginnings | None:
+        """By sums of random names of the (token, position) pairs up to each row; None where nothing is shared."""
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(names, dtype=np.uint64)])
+        starts = np.repeat(sums[lengths.cumsum() - lengths], lengths)
+        _, first, of = np.unique(sums[1:] - starts, return_index=True, return_inverse=True)
+        if len(first) == len(names):
+            return None
+        return cls(*(torch.from_numpy(part).to(device) for part in (first, of)))
+
+
 class PrunedForward:
     """The pruned forward pass of one model.
 
@@ -59,6 +83,8 @@ class PrunedForward:
 
     def __init__(self, parts: ForwardParts, device: torch.device, pad_id: int) -> None:
         self.parts, self.device, self.pad_id = parts, device, pad_id
+        self.version = f"{VERSION}, {PREFIXES}" if parts.causal else VERSION
+        """Part of the model's identity."""
 
     def logits(self, sequences: Sequence[Ints]) -> Tensor:
         """Logits of whole sequences, chunk after chunk from one table of (token, position) pairs."""
@@ -69,12 +95,18 @@ class PrunedForward:
         pairs, rows = np.unique(np.where(hidden, self.pad_id, ids) * span + positions, return_inverse=True)
         token, position = (torch.from_numpy(part).to(self.device) for part in np.divmod(pairs, span))
         table = self._projected(self.parts.embed(self.parts.words(token), position))
+        names = np.random.default_rng(0).integers(2**64, size=len(pairs), dtype=np.uint64)
         out = []
         for part in pack(laid.lengths, CHUNK if self.device.type == "cpu" else len(ids), pads=False):
             chunk = slice(laid.starts[part.start], laid.ends[part.stop - 1])
             index = torch.from_numpy(rows[chunk]).to(self.device)
             kept = ~hidden[chunk] if hidden[chunk].any() else None
-            out.append(self._layers(laid.lengths[part], kept, *(column.index_select(0, index) for column in table)))
+            shared = None
+            if self.parts.causal and kept is None:
+                shared = _Beginnings.found(names[rows[chunk]], laid.lengths[part], self.device)
+            index = index if shared is None else index.index_select(0, shared.first)
+            columns = (column.index_select(0, index) for column in table)
+            out.append(self._layers(laid.lengths[part], kept, *columns, shared=shared))
         return torch.cat(out)
 
     def logits_from_words(self, words: Tensor) -> Tensor:
@@ -90,21 +122,40 @@ class PrunedForward:
         normed = self.parts.normed(first, x)
         return x, self.parts.query(first, normed), *self.parts.key_value(first, normed)
 
-    def _layers(self, lengths: Ints, kept: Bools | None, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """From the first layer's input and projections (rows x width) to logits (sequences x classes)."""
+    def _layers(
+        self,
+        lengths: Ints,
+        kept: Bools | None,
+        x: Tensor,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        shared: _Beginnings | None = None,
+    ) -> Tensor:
+        """From the first layer's input and projections (rows x width) to logits (sequences x classes).
+
+        With `shared` the rows are the distinct beginnings, which attention alone has as often as they occur.
+        """
         parts, (first, last) = self.parts, (self.parts.layers[0], self.parts.layers[-1])
         read = torch.from_numpy(_read_rows(lengths, kept, last=parts.causal)).to(x.device)
         layout = _Layout([(length, len(list(group))) for length, group in groupby(lengths.tolist())], kept)
+
+        def every(part: Tensor) -> Tensor:
+            return part if shared is None else part.index_select(0, shared.of)
+
         for layer in parts.layers[:-1]:
             if layer is not first:
                 normed = parts.normed(layer, x)
                 q, (k, v) = parts.query(layer, normed), parts.key_value(layer, normed)
-            x = parts.finish(layer, x, self._attend(layout, q, k, v, parts.scale(layer), parts.heads))
+            attended = self._attend(layout, every(q), every(k), every(v), parts.scale(layer), parts.heads)
+            x = parts.finish(layer, x, attended if shared is None else attended.index_select(0, shared.first))
         if last is first:
-            attended = self._attend(layout, q.index_select(0, read), k, v, parts.scale(last), parts.heads, 1)
+            q = every(q).index_select(0, read)
+            attended = self._attend(layout, q, every(k), every(v), parts.scale(last), parts.heads, 1)
         else:
-            attended = self._attend_from_one(layout, parts.normed(last, x), read)
-        return parts.classify(parts.finish(last, x.index_select(0, read), attended))
+            attended = self._attend_from_one(layout, every(parts.normed(last, x)), read)
+        return parts.classify(parts.finish(last, every(x).index_select(0, read), attended))
 
     def _attend_from_one(self, layout: _Layout, normed: Tensor, read: Tensor) -> Tensor:
         """What the last layer's read positions gather, a head's query being taken to where its keys come from."""

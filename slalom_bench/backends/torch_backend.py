@@ -17,7 +17,7 @@ from torch import nn
 
 from slalom_bench.backends.architectures import architecture_of
 from slalom_bench.backends.modules import cascade, twin
-from slalom_bench.backends.pruned_forward import VERSION, PrunedForward, pruned_forward
+from slalom_bench.backends.pruned_forward import PrunedForward, pruned_forward
 from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.tokens import Tokens
@@ -269,7 +269,7 @@ class HFBackend(DifferentiableBackend):
         volatile = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "_attn_implementation")
         kept = {k: v for k, v in config.to_dict().items() if k not in volatile}
         if self.pruned is not None:
-            kept["slalom_bench_pass"] = VERSION  # its last bits are its own
+            kept["slalom_bench_pass"] = self.pruned.version  # its last bits are its own
         if self.asked is not self.module:
             kept["slalom_bench_places"] = 1  # hidden ones count
         return json.dumps(kept, sort_keys=True, default=str)

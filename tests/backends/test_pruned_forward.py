@@ -90,6 +90,42 @@ def test_the_table_holds_each_pair_of_token_and_position_once(monkeypatch):
     assert seen == [19 + 19]  # 19 tokens where they were, 19 one place earlier
 
 
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), chunk=st.integers(20, 300))
+def test_deletions_that_share_their_beginnings(layers, seed, chunk):
+    """Batches of one share nothing: the same answers to rounding, whatever stands beside a text."""
+    model, rng = backend("gpt2", layers), np.random.default_rng(seed)
+    text = rng.integers(5, 8, 14)  # few words: the same ones come again, at the same and at other places
+    sequences = [np.delete(text, rng.choice(14, rng.integers(0, 5), replace=False)) for _ in range(20)]
+    before, pruned_forward.CHUNK = pruned_forward.CHUNK, chunk
+    try:
+        found = model.logits(sequences)
+    finally:
+        pruned_forward.CHUNK = before
+    alone = np.concatenate([model.logits([sequence]) for sequence in sequences])
+    np.testing.assert_allclose(found, alone, atol=2e-6)
+    np.testing.assert_allclose(found, own(model, sequences), atol=1e-5)
+
+
+def test_a_beginning_is_computed_once(monkeypatch):
+    model = backend("gpt2", 3)
+    assert model.pruned is not None
+    seen, finish = [], model.pruned.parts.finish
+
+    def watched(layer, x, attended):
+        seen.append(len(x))
+        return finish(layer, x, attended)
+
+    monkeypatch.setattr(model.pruned.parts, "finish", watched)
+    text = np.arange(10, 20)
+    model.logits([np.delete(text, 8), np.delete(text, 3)])
+    assert seen == [8 + 1 + 6, 15, 2]  # the first's 8 and 1, the other's 6 behind the 3 that both begin with
+    backend("bert")
+    assert "prefixes" in model.settings()
+    assert "prefixes" not in backend("bert").settings()
+
+
 def test_a_model_that_was_changed_keeps_its_own_pass():
     """A hook that the parts do not pass through: the probe sees it."""
     model = random_backend("bert")
