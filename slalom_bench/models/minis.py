@@ -25,16 +25,18 @@ if TYPE_CHECKING:
     from slalom_bench.handle.backend import Backend
 
 VOCABULARY, WIDTH, POSITIONS = 8000, 128, 512
+DECODERS = ("gpt2", "bloom")
+"""Architectures without special tokens, read at the last one."""
 
 
 def train_tokenizer(architecture: str, texts: Iterable[str]) -> Any:
-    """A lower-case tokenizer of the training texts: WordPiece for encoders, byte-level BPE for GPT-2."""
+    """A lower-case tokenizer of the training texts: WordPiece for encoders, byte-level BPE for decoders."""
     import tokenizers as tk
     from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
     from transformers import PreTrainedTokenizerFast
 
     breaks = normalizers.Replace(tk.Regex(r"<br\s*/?>"), " ")
-    if architecture == "gpt2":
+    if architecture in DECODERS:
         tokenizer = tk.Tokenizer(models.BPE())
         tokenizer.normalizer = normalizers.Sequence([breaks, normalizers.NFC(), normalizers.Lowercase()])
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
@@ -246,3 +248,11 @@ class MiniRotary(Mini):
 
     name, architecture = "mini-rotary", "modernbert"
     recipe_defaults = replace(Mini.recipe_defaults, position_jitter=0.5)
+
+
+@model("mini-alibi", version=1, family="transformer", tier="embedded")
+class MiniAlibi(Mini):
+    """A 2-layer, 128-wide BLOOM (distance as a penalty, ALiBi) trained on IMDB reviews, shipped with the package."""
+
+    name, architecture = "mini-alibi", "bloom"
+    recipe_defaults = replace(Mini.recipe_defaults, epochs=3, learning_rate=1.5e-3, prefix_loss=0.5)

@@ -19,13 +19,14 @@ from slalom_bench.data.splits import distinct, is_held_out, labelled
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.models.loading import load_model, model_availability
-from slalom_bench.models.minis import MiniBert, MiniDistilBert, MiniGpt2, MiniRotary, train_tokenizer
+from slalom_bench.models.minis import MiniAlibi, MiniBert, MiniDistilBert, MiniGpt2, MiniRotary, train_tokenizer
 
 MINIS = {
     "mini-bert": MiniBert,
     "mini-distilbert": MiniDistilBert,
     "mini-gpt2": MiniGpt2,
     "mini-rotary": MiniRotary,
+    "mini-alibi": MiniAlibi,
 }
 QUIET = ModelOptions(device="cpu", progress=False)
 GOOD = "A wonderful film: superb acting, a moving story, and one of the best endings I have ever seen. Loved it."
@@ -59,7 +60,8 @@ def test_files_are_small_fp16_and_of_the_stated_shape(name: str) -> None:
     assert config.get("num_hidden_layers", config.get("n_layers", config.get("n_layer"))) == 2
     assert config.get("hidden_size", config.get("dim", config.get("n_embd"))) == 128
     assert config["vocab_size"] == 8000
-    assert config.get("max_position_embeddings", config.get("n_positions")) >= 512
+    limit = config.get("max_position_embeddings", config.get("n_positions"))
+    assert limit is None if name == "mini-alibi" else limit >= 512
     assert sum(path.stat().st_size for path in directory(name).iterdir()) <= 4_000_000
     assert not [path for path in directory(name).iterdir() if path.suffix in (".bin", ".pt", ".pkl")]
 
@@ -67,7 +69,7 @@ def test_files_are_small_fp16_and_of_the_stated_shape(name: str) -> None:
 @pytest.mark.parametrize("name", MINIS)
 def test_the_card_says_how_it_was_made_and_what_it_reaches(name: str) -> None:
     card = json.loads((directory(name) / "card.json").read_text())
-    assert card["accuracy"]["official test, 256 tokens"] >= (0.80 if name == "mini-gpt2" else 0.84)
+    assert card["accuracy"]["official test, 256 tokens"] >= (0.80 if name in ("mini-gpt2", "mini-alibi") else 0.84)
     assert card["command"].startswith(f"slalom-bench train --task imdb --model {name}")
     assert card["recipe"] == json.loads(json.dumps(vars(MINIS[name](weights="trained").recipe("imdb"))))
     for needed in ("seed", "split", "training seconds", "data", "licence", "weights sha256"):
@@ -143,6 +145,12 @@ def test_trained_on_what_the_hash_split_trains_on_only() -> None:
     used = MiniBert(weights="trained").training_examples(imdb)
     assert 350 < len(used) < 450
     assert not any(is_held_out(example.text) for example in used)
+
+
+def test_tasks_that_learn_from_imdb_have_its_recipe_and_others_one_for_short_texts() -> None:
+    assert MiniBert().recipe("eraser-movies") == MiniBert().recipe("imdb")
+    assert MiniBert().recipe("ag-news").token_drop == 0.6
+    assert MiniBert().recipe("ag-news").short_epochs == 0
 
 
 def test_the_shipped_weights_are_fixed(task: TaskData) -> None:

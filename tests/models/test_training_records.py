@@ -28,6 +28,10 @@ def test_the_minis_were_trained_with_deletions_and_at_random_positions(name):
     assert model_training(name, TASK, QUIET) == "30 % of tokens dropped, 50 % of texts at random positions"
 
 
+def test_a_model_without_positions_to_jitter_says_only_what_was_dropped():
+    assert model_training("mini-alibi", TASK, QUIET) == "30 % of tokens dropped"
+
+
 def test_records_of_trainings_and_of_foreign_checkpoints(tmp_path):
     ours, foreign, broken = (tmp_path / name for name in ("ours", "foreign", "broken"))
     for folder in (ours, foreign, broken):
