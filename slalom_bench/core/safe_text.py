@@ -90,7 +90,7 @@ def look(text: str) -> str:
 def without_folders(text: str) -> str:
     r"""Words without the folders of this machine: of an absolute path, or one from home, its last part is left.
 
-    >>> without_folders("no file /home/me/secret/train.csv, nor C:\Users\me\x"), without_folders("org/name, 1/2")
+    >>> without_folders("no file /home/me/secret/train.csv, nor C:\\Users\\me\\x"), without_folders("org/name, 1/2")
     ('no file train.csv, nor x', 'org/name, 1/2')
     """
     return FOLDERS.sub("", text)
