@@ -99,7 +99,7 @@ def extreme_orders(gain: Callable[[Bools], Floats], n: int, steps: int, size: in
         width: of the last beam.
 
     Returns:
-        The two orders; of 256 positions about 3,000 sets are asked for, those of a step at once.
+        The two orders; of 256 positions 3,000 to 6,000 sets are asked for, those of a step at once.
     """
     alone = gain(np.eye(n, dtype=np.bool_))
     rng = np.random.default_rng([n, size])
