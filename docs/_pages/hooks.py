@@ -21,11 +21,8 @@ import notebooks  # noqa: E402
 import reference  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
 
-LATER = {
-    "Concepts": ("validity.md", "findings.md", "models.md"),
-    "Contribute": ("scale.md", "security.md", "release-notes.md"),
-}
-"""Pages that are in the navigation as soon as they are there."""
+CONCEPTS = ("validity.md", "findings.md", "models.md", "reproduction.md")
+"""Of the pages that mkdocs.yml does not name, those that stand under Concepts; all others stand under Contribute."""
 GUIDE = {
     "docs/design.md": "design.md",
     "docs/statistics.md": "statistics.md",
@@ -37,10 +34,11 @@ GUIDE = {
 
 
 def on_config(config: Any) -> Any:
-    """Put the pages of others into the navigation once they are there."""
-    for part in config.nav:
-        for title in LATER.keys() & part.keys():
-            part[title] += [page for page in LATER[title] if (ROOT / "docs" / page).is_file()]
+    """Put every page into the navigation that mkdocs.yml does not name: nothing that is written is left out."""
+    parts = {title: pages for part in config.nav for title, pages in part.items()}
+    named = {page for pages in parts.values() if isinstance(pages, list) for page in pages}
+    for page in sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in named):
+        parts["Concepts" if page in CONCEPTS else "Contribute"].append(page)
     return config
 
 
