@@ -181,7 +181,9 @@ class Mini(Checkpointed):
         """The recipe of the shipped weights; tasks of fewer and shorter texts need more to be left out of each."""
         if learnt_name(task) in ("", "imdb"):
             return self.recipe_defaults
-        return replace(self.recipe_defaults, epochs=8, short_epochs=0, token_drop=0.6, position_jitter=0.0)
+        return replace(
+            self.recipe_defaults, epochs=10, learning_rate=5e-4, short_epochs=0, token_drop=0.6, position_jitter=0.0
+        )
 
     def training_examples(self, task: TaskData) -> list[Example]:
         """Of IMDB only what the hash split trains on, so that no source of it ever evaluates on seen reviews."""
