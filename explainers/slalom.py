@@ -249,7 +249,7 @@ def _deletion_prior(keep: Bools, centred: Floats) -> float:
 
     A token has a share of about 1/n, so that deleting it changes F by (F - v) / n.
     """
-    from slalom_bench.numerics.shifts import PILOT, choose_ridge
+    from slalom_bench.numerics.ridges import PILOT, choose_ridge
 
     removed = (~keep[:PILOT]).astype(np.float64)
     return keep.shape[1] ** 2 * choose_ridge(removed @ removed.T, centred[:PILOT])[1]

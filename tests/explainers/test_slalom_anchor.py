@@ -17,7 +17,7 @@ from slalom_bench.explainers.slalom import SlalomFidel
 from slalom_bench.explainers.slalom_anchor import SlalomAnchor
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.masks import delete_counts
-from slalom_bench.surrogates.shifted_slalom import ShiftedSlalom
+from slalom_bench.surrogates.mask_process import MaskProcess
 
 WORDS = [f"w{i}" for i in range(11)]
 
@@ -49,7 +49,7 @@ def test_an_anchored_slalom_transformer_is_recovered(
     np.testing.assert_allclose(out.scores["importance"], importance[ids], atol=1e-4)
     np.testing.assert_allclose(out.diagnostics["anchor"], anchor, atol=1e-4)
     keep = np.random.default_rng(1).random((60, len(ids))) < 0.6
-    assert isinstance(out.surrogate, ShiftedSlalom)
+    assert isinstance(out.surrogate, MaskProcess)
     np.testing.assert_allclose(out.surrogate.predict(keep), handle.masked_log_odds(sample, keep), atol=1e-4)
 
 
@@ -86,7 +86,9 @@ def test_it_stays_small_and_readable(architecture: str, handles: dict[str, Class
     handle, sample = handles[architecture], Sample("s", np.random.default_rng(3).integers(5, 60, 60))
     out = SlalomAnchor().explain(handle, sample, 600, np.random.default_rng(0))
     assert out.surrogate is not None
-    assert len(json.dumps(out.surrogate.to_dict())) < 250 * 60
+    assert len(json.dumps(out.surrogate.to_dict())) < 300 * 60 + (11 + 60 / 6) * 600, (
+        "masks as bits, weights as doubles"
+    )
     assert out.primary == "removal"
     assert "shapley" not in out.scores
     said = handle.masked_log_odds(
@@ -102,16 +104,20 @@ def test_it_stays_small_and_readable(architecture: str, handles: dict[str, Class
     assert masked.surrogate is not None
     full, empty = masked.surrogate.predict(np.repeat([[True], [False]], 60, axis=1))
     assert masked.scores["shapley"].sum() == pytest.approx(full - empty)
+    parts = masked.diagnostics["parts"]
+    assert "shift" not in parts
+    assert set(parts) == {"gone", "hint", "curve", "slalom", "rest"} - (
+        set() if masked.diagnostics["gradients"] else {"hint"}
+    )
 
 
 def test_changes_that_cannot_be_foretold_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outputs that are noise: the surrogate says no change, and the SLALOM mean is not chosen."""
+    """Outputs that are noise: the surrogate says next to no change."""
     noise = np.random.default_rng(4)
     handle, sample = Classifier(random_backend("bert", seed=2)), Sample("s", np.arange(5, 35))
     monkeypatch.setattr(handle, "masked_log_odds", lambda _, keep: np.append(0.0, noise.normal(size=len(keep) - 1)))
     out = SlalomAnchor(law="mixed").explain(handle, sample, 300, np.random.default_rng(0))
     assert out.surrogate is not None
-    assert out.diagnostics["mean"] == "level"
     keep = delete_counts(30, np.full(200, 3), np.random.default_rng(1))
     assert np.mean(out.surrogate.predict(keep) ** 2) < 0.1
 
@@ -128,8 +134,8 @@ def test_edge_inputs_within_budget(removal: str, ids: list[int], budget: int, ha
             out = SlalomAnchor().explain(handle, Sample("s", np.array(ids)), budget, np.random.default_rng(0))
         assert cost.queries <= budget
         assert len(out) == len(ids)
-        if isinstance(out.surrogate, ShiftedSlalom) and removal != "delete":
-            assert not out.surrogate.carriers.size, "nothing moves"
+        if isinstance(out.surrogate, MaskProcess) and removal != "delete":
+            assert not out.surrogate.kernel.carriers.size, "nothing moves"
 
 
 def test_bad_parameters_are_named(handles: dict[str, Classifier]) -> None:

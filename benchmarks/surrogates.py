@@ -1,0 +1,339 @@
+"""Which surrogate foretells removals best: normalised error by law, budget, removal rule and model, paired over texts.
+
+    SLALOM_BENCH_DATA=... python benchmarks/surrogates.py measure --state rows.jsonl --models mini-bert mini-gpt2
+    python benchmarks/surrogates.py write --state rows.jsonl    # benchmarks/surrogates.csv, figures, tables to stdout
+
+`measure` appends a line for each text, model, rule, budget and method, and goes on where it stopped; texts are the
+outermost loop, so that every cell has as many. Errors are those of the metrics `fidelity-LAW`. `write` compares
+slalom-anchor with each rival by the project's own statistics, on the log scale, and prints every cell where it is not
+the best or not significantly so.
+
+Each line also says what a method's error is made of. The parts of what slalom-anchor's surrogate predicts at the
+largest budget (single effects, position shifts, bend, interactions) are projected out of the method's errors one after
+the other; what each takes away is what the method misses of it. Wrong single effects: sampling noise, or another law.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slalom_bench import registry
+from slalom_bench.core.context import Context
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.types import Bools, Floats, Sample
+from slalom_bench.data.loading import data_directory, load_task
+from slalom_bench.errors import InvalidInput
+from slalom_bench.handle.classifier import Classifier
+from slalom_bench.models.loading import load_model
+from slalom_bench.results.separation import all_pairs
+from slalom_bench.running.explaining import explain_sample
+from slalom_bench.surrogates.mask_process import MaskProcess
+
+HERE = Path(__file__).parent
+OURS, LIKE = "slalom-anchor", "slalom-anchor:law=mixed"
+METHODS = (
+    OURS,
+    LIKE,
+    "pairwise-deletion:law=mixed",
+    "linear-deletion:law=mixed",
+    "slalom-fidel:law=mixed",
+    "proxy-spex:law=mixed",
+    "lime",
+    "kernel-shap",
+)
+LAWS = ("few", "many", "spans", "sentences", "top")
+PARTS = {"single": ("gone", "hint"), "shift": ("shift",), "bend": ("curve", "slalom"), "interaction": ("rest",)}
+RULES = {"mini-gpt2": ("delete", "gap")}
+Row = dict[str, Any]
+
+
+def texts(handle: Classifier, examples: Any, count: int, shortest: int, longest: int) -> list[Sample]:
+    """The first texts of the evaluation order whose length is in range and that have two sentences."""
+    law, found = registry.laws.build("sentences"), []
+    for example in examples:
+        sample = handle.encode(example)
+        if shortest <= len(sample) <= longest and not sample.truncated and law.undefined(sample) is None:
+            found.append(sample)
+        if len(found) == count:
+            break
+    return found
+
+
+def budget_of(name: str, n: int) -> int:
+    """`n/2` and `n` in tokens of the text, or a number."""
+    return {"n/2": n // 2, "n": n}.get(name) or int(name)
+
+
+def missed(errors: Floats, parts: dict[str, Floats]) -> dict[str, float]:
+    """What projecting each part out of the errors takes away of their mean square, in order, and what is left."""
+    out, rest, basis = {}, errors, np.zeros((len(errors), 0))
+    for name, column in parts.items():
+        if column.any():
+            basis = np.hstack([basis, column[:, None]])
+        left = errors - basis @ np.linalg.lstsq(basis, errors, rcond=None)[0] if basis.size else rest
+        out[name] = float(np.mean(rest**2) - np.mean(left**2))
+        rest = left
+    return out | {"left": float(np.mean(rest**2))}
+
+
+def parts_of(process: MaskProcess, keep: Bools) -> dict[str, Floats]:
+    """What each part of the process predicts of keep-masks (m)."""
+    whole = process.predict(keep)
+    out = {}
+    for name, kernels in PARTS.items():
+        less = process
+        for kernel in kernels:
+            less = less.without(kernel)
+        out[name] = whole - less.predict(keep)
+    return out
+
+
+def of_text(
+    handle: Classifier, sample: Sample, context: Context, budgets: list[str], methods: list[str], done: set[Any]
+) -> Iterator[Row]:
+    """One row a budget and method that is not done yet."""
+    if all((budget, name) in done for budget in budgets for name in methods):
+        return
+    drawn, effects = [], None
+    for name in LAWS:
+        law = registry.laws.build(name)
+        if law.ranked:
+            n = len(sample)
+            answers = handle.masked_log_odds(sample, np.vstack([np.ones((1, n), np.bool_), ~np.eye(n, dtype=np.bool_)]))
+            effects = np.abs(answers[1:] - answers[0])
+        drawn.append(law.draw(sample, 60, context.rng("parts", name, sample.id), effects))
+    keep = np.vstack(drawn)
+    full = handle.masked_log_odds(sample, np.ones((1, len(sample)), np.bool_))[0]
+    observed = handle.masked_log_odds(sample, keep) - full
+    parts: dict[str, Floats] | None = None
+    for budget in sorted(budgets, key=lambda b: -budget_of(b, len(sample))):
+        size = budget_of(budget, len(sample))
+        for name in methods:
+            if (budget, name) in done and not (parts is None and name == OURS):
+                continue
+            outcome = explain_sample(registry.explainers.build(name), handle, sample, budget=size, seed=context.seed)
+            if outcome.explanation is None:
+                print(f"  {name} at {size}: {outcome.error}", flush=True)
+                yield {"budget": budget, "method": name, "error": str(outcome.error)}
+                continue
+            surrogate = outcome.explanation.surrogate
+            if surrogate is None:
+                raise InvalidInput(f"{name} has no surrogate")
+            if parts is None and isinstance(surrogate, MaskProcess):
+                parts = parts_of(surrogate, keep)
+            if (budget, name) in done:
+                continue
+            row: Row = {"budget": budget, "method": name, "tokens": len(sample)}
+            row["seconds"] = round(outcome.cost.seconds - outcome.cost.model_seconds, 4)
+            for law_name in LAWS:
+                metric = registry.metrics.build(f"fidelity-{law_name}")
+                score = metric.score(handle, sample, outcome.explanation, context)
+                row[law_name] = score.values.get("normalised")
+            predicted = surrogate.predict(np.vstack([np.ones((1, len(sample)), np.bool_), keep]))
+            row["missed"] = missed(observed - predicted[1:] + predicted[0], parts or {})
+            row["square"] = float(np.mean(observed**2))
+            yield row
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Append what is not there yet."""
+    data = data_directory(None)
+    task = load_task("imdb", data_dir=data)
+    there: dict[Any, set[Any]] = defaultdict(set)
+    if args.state.exists():
+        for line in args.state.read_text().splitlines():
+            row = json.loads(line)
+            there[row["model"], row["rule"], row["text"]].add((row["budget"], row["method"]))
+    handles = {
+        name: Classifier(load_model(name, task, ModelOptions(data_dir=data, progress=False))) for name in args.models
+    }
+    chosen = {
+        name: texts(h, task.evaluation, args.skip + args.texts, *args.tokens)[args.skip :]
+        for name, h in handles.items()
+    }
+    for number in range(args.texts):
+        for name, base in handles.items():
+            if number >= len(chosen[name]):
+                continue
+            sample = chosen[name][number]
+            for rule in [
+                r for r in args.removals if r in RULES.get(name.rpartition("/")[2], ("delete", "gap", "mask"))
+            ]:
+                handle = base.under(registry.removals.build(rule))
+                key = {"model": "minilm-6" if "minilm-6" in name else name, "rule": rule, "text": sample.id}
+                for row in of_text(
+                    handle, sample, Context(task), args.budgets, args.methods, there[tuple(key.values())]
+                ):
+                    with args.state.open("a") as file:
+                        file.write(json.dumps(key | row) + "\n")
+                print(number + 1, name, rule, sample.id, flush=True)
+
+
+def cells(rows: list[Row]) -> dict[tuple[str, str, str, str], dict[str, dict[str, float]]]:
+    """(model, rule, budget, law) -> method -> text -> normalised error; errors that are exactly 0 do not come up."""
+    out: dict[tuple[str, str, str, str], dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        for law in LAWS:
+            if row.get(law):
+                out[row["model"], row["rule"], row["budget"], law][row["method"]][row["text"]] = row[law]
+    return out
+
+
+def summary(rows: list[Row]) -> list[Row]:
+    """A line a cell and method: texts, geometric mean, how many times slalom-anchor's it is, and adjusted p of both.
+
+    Paired over the texts that every method has, those methods aside that have none in the cell. `like` is the same
+    against slalom-anchor on the masks of the others.
+    """
+    out = []
+    for (model, rule, budget, law), methods in cells(rows).items():
+        names = [name for name in METHODS if methods.get(name)]
+        shared = sorted(set.intersection(*(set(methods[name]) for name in names)))
+        if OURS not in names or not shared:
+            continue
+        logs = np.log([[methods[name][text] for name in names] for text in shared])
+        ours = [names.index(name) for name in (OURS, LIKE) if name in names]
+        rivals = [i for i in range(len(names)) if i not in ours]
+        tests = [all_pairs(logs, among=[(one, i) for i in rivals]) for one in ours]
+        for i, name in enumerate(names):
+            line: Row = {"model": model, "removal": rule, "budget": budget, "law": law, "method": name}
+            line |= {"texts": len(shared), "error": f"{math.exp(logs[:, i].mean()):.4g}"}
+            for label, one, test in zip(("ours", "like"), ours, tests, strict=False):
+                line[f"over_{label}"] = f"{math.exp(logs[:, i].mean() - logs[:, one].mean()):.3g}"
+                better, worse = (test.p[one, i], test.p[i, one]) if i in rivals else (1.0, 1.0)
+                line[f"p_{label}_better"], line[f"p_{label}_worse"] = f"{better:.2g}", f"{worse:.2g}"
+            out.append(line)
+    return out
+
+
+def not_reached(lines: list[Row], label: str) -> list[str]:
+    """Cells where a rival is not significantly worse than slalom-anchor, with the nearest rival."""
+    found: dict[Any, list[Row]] = defaultdict(list)
+    for line in lines:
+        if line["method"] not in (OURS, LIKE):
+            found[line["model"], line["removal"], line["budget"], line["law"]].append(line)
+    out = []
+    for cell, rivals in found.items():
+        open_ = [r for r in rivals if float(r[f"p_{label}_better"]) > 0.05]
+        if open_:
+            near = min(open_, key=lambda r: float(r[f"over_{label}"]))
+            times, p = float(near[f"over_{label}"]), near[f"p_{label}_better"]
+            word = "ahead" if times < 1 else "not told apart"
+            out.append(
+                f"{' '.join(cell)}: {near['method']} {word}, {times:.2f} times the error (p {p}, {near['texts']} texts)"
+            )
+    return out
+
+
+def write(args: argparse.Namespace) -> None:
+    """The summary as CSV, the cells that are not reached, and both figures."""
+    every = [json.loads(line) for line in args.state.read_text().splitlines()]
+    rows = [row for row in every if "error" not in row]
+    print(f"{len(every) - len(rows)} of {len(every)} explanations failed")
+    lines = summary(rows)
+    with (HERE / "surrogates.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(lines)
+    counted = {(r["model"], r["removal"], r["budget"], r["law"]) for r in lines}
+    for label in ("ours", "like"):
+        found = not_reached(lines, label)
+        print(f"\n{label}: best and significantly so in {len(counted) - len(found)} of {len(counted)} cells; not in")
+        print("\n".join(f"- {line}" for line in found))
+    table_of_means(lines)
+    pictures(lines, rows)
+
+
+def table_of_means(lines: list[Row]) -> None:
+    """Geometric mean over laws of the geometric means over texts, in Markdown."""
+    values: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        values[line["model"], line["removal"], line["budget"]][line["method"]].append(math.log(float(line["error"])))
+    print("\n| model, rule, budget | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
+    for cell, methods in values.items():
+        means = [f"{math.exp(np.mean(methods[name])):.3f}" if methods.get(name) else "" for name in METHODS]
+        print(f"| {', '.join(cell)} | " + " | ".join(means) + " |")
+
+
+def pictures(lines: list[Row], rows: list[Row]) -> None:
+    """What errors are made of, and error against budget at one law, into docs/pictures."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    folder = HERE.parent / "docs" / "pictures"
+    folder.mkdir(exist_ok=True)
+    kinds = sorted({(line["model"], line["removal"]) for line in lines})
+    names = [name for name in METHODS if any(line["method"] == name for line in lines)]
+    fig, axes = plt.subplots(1, len(kinds), figsize=(3.1 * len(kinds), 3.6), sharey=True, squeeze=False)
+    labels = {"single": "single effects (sampling)", "shift": "position shift", "bend": "curvature",
+              "interaction": "interaction", "left": "not explained"}  # fmt: skip
+    for axis, (model, rule) in zip(axes[0], kinds, strict=True):
+        here = [r for r in rows if (r["model"], r["rule"], r["budget"]) == (model, rule, args_budget(rows, model))]
+        left = np.zeros(len(names))
+        for part, label in labels.items():
+            shares = [
+                _mean([r["missed"].get(part, 0.0) / r["square"] for r in here if r["method"] == n]) for n in names
+            ]
+            axis.barh(range(len(names)), shares, left=left, label=label)
+            left = left + np.array(shares)
+        axis.set(title=f"{model}, {rule}", xlim=(0, 0.6), xlabel="share of the mean square change")
+        axis.set_yticks(range(len(names)), names)
+        axis.invert_yaxis()
+    fig.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=5, frameon=False)
+    fig.tight_layout(rect=(0, 0.08, 1, 1))
+    fig.savefig(folder / "surrogate-parts.svg")
+    fig, axes = plt.subplots(1, len(kinds), figsize=(2.7 * len(kinds), 3.4), sharey=True, squeeze=False)
+    for axis, (model, rule) in zip(axes[0], kinds, strict=True):
+        for name in (OURS, LIKE, "pairwise-deletion:law=mixed", "proxy-spex:law=mixed"):
+            points: dict[float, list[float]] = defaultdict(list)
+            for line in lines:
+                if (line["model"], line["removal"], line["method"]) == (model, rule, name):
+                    tokens = {"n/2": 30.0, "n": 60.0}.get(line["budget"]) or float(line["budget"])
+                    points[tokens].append(math.log(float(line["error"])))
+            budgets = sorted(points)
+            axis.plot(budgets, [math.exp(np.mean(points[b])) for b in budgets], marker="o", ms=3, label=name)
+        axis.axhline(1, color="grey", lw=0.7)
+        axis.set(title=f"{model}, {rule}", xscale="log", yscale="log", xlabel="budget")
+    axes[0][0].set_ylabel("normalised error")
+    fig.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=4, frameon=False)
+    fig.tight_layout(rect=(0, 0.08, 1, 1))
+    fig.savefig(folder / "surrogate-budgets.svg")
+
+
+def args_budget(rows: list[Row], model: str) -> str:
+    """The largest budget that a model's rows have."""
+    return str(max({r["budget"] for r in rows if r["model"] == model}, key=lambda b: budget_of(b, 60)))
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("measure", "write"))
+    parser.add_argument("--state", type=Path, required=True, help="a line a measurement; appended to")
+    parser.add_argument("--models", nargs="+", default=["mini-bert", "mini-gpt2"])
+    parser.add_argument("--removals", nargs="+", default=["delete", "gap", "mask"])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), help="slalom-anchor first")
+    parser.add_argument("--skip", type=int, default=0, help="texts of that length that are left out before the first")
+    parser.add_argument("--texts", type=int, default=20)
+    parser.add_argument("--budgets", nargs="+", default=["n/2", "n", "250", "600", "1000", "4000"])
+    parser.add_argument("--tokens", type=int, nargs=2, default=(40, 80), help="shortest and longest text")
+    args = parser.parse_args()
+    {"measure": measure, "write": write}[args.command](args)
+
+
+if __name__ == "__main__":
+    main()
