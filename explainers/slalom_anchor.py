@@ -53,13 +53,24 @@ _PERMUTATIONS = 16
 class SlalomAnchor:
     """SLALOM with an anchor token inside a Gaussian process over removals, fitted to removals of every size.
 
-    `value` and `importance` are those of F(S) = (w_0 v_0 + sum_S w_i v_i) / (w_0 + sum_S w_i), w = exp(importance). The
-    surrogate adds each token's own effect, what moving the others does, a bend and interactions, as much of each as the
-    marginal likelihood says (`slalom_bench.surrogates.mask_process`), and gives each prediction a standard deviation.
-    `removal`, the primary score, is what it says that a token brings, without what moving the others does. Where
-    nothing moves, `shapley` are its Shapley values, which sum to what it says of the full text less the empty one.
-    Needs queries, a budget of at least 1; of 20 or more one is a backward pass where the model gives gradients. Choose
-    it to foretell what any removal does.
+    `value` and `importance` are SLALOM's. The surrogate adds each token's own effect, what moving the others does, a
+    bend and interactions, as much of each as the marginal likelihood says (`parts` in the diagnostics), and gives each
+    prediction a standard deviation. `removal`, the primary score, is what it says that a token brings, without what
+    moving the others does. Where nothing moves, `shapley` are its Shapley values, which sum to what it says of the full
+    text less the empty one. Needs queries, a budget of at least 1; of 20 or more one is a backward pass where the model
+    gives gradients.
+
+    Formula:
+        SLALOM: F(S) = (w_0 v_0 + sum_S w_i v_i) / (w_0 + sum_S w_i), w = exp(s)
+        surrogate: F(S) = F(full) + sum over stored masks j of a_j k(S, j), k as in `surrogates.mask_process`
+
+    Choose it:
+        To foretell what any removal does, from single tokens to half the text; gradients help it where queries are
+        few, and are not needed.
+
+    Example:
+        Values 2 and -1, weights 1 and 2, anchor of value 0 and weight 1: F(full) = (2 - 2 + 0) / 4 = 0, without the
+        second 2 / 2 = 1, without the first -2 / 3 = -0.67, without both 0. Removal scores 0.67 and -1.
 
     Args:
         tie: `token` (positions of one token id share v and s) or `position`.
