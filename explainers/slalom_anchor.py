@@ -14,8 +14,8 @@ gone; what SLALOM says; and interactions among the tokens that matter. Each is a
 likelihood. The surrogate is the posterior mean. What the data do not speak of stays no change, and the posterior
 deviation says how far off a prediction may be.
 
-The design. The full text, the empty one where it is legal, and the law `mixed`: from single deletions to half the text,
-a third of them spans. Where the model gives gradients, one query is a backward pass.
+The design. The full text, the empty one where it is legal and queries are many, and the law `mixed`: from single
+deletions to half the text, a third of them spans. Where the model gives gradients, one query is a backward pass.
 
 To first order token j, read at q, changes F by g_j . (P_q - P_j), g_j the gradient at the token and P the position
 embeddings. Gradients of one text lie in few directions: a few carriers u_j a token are enough. Where there are no
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 _CARRIERS = 5
 """Directions of the gradients that are kept."""
 _LEAST_BUDGET = 20
-"""Queries from which on one of them is spent on gradients and one on the empty text."""
+"""Queries from which on one of them is spent on gradients."""
+_EMPTY_FROM = 2
+"""Queries a token from which on one of them is spent on the empty text: among few rows it would rule the others."""
 _PERMUTATIONS = 16
 """Orders, each with its reverse, that Shapley values of a longer text are averaged over."""
 
@@ -99,7 +101,7 @@ class SlalomAnchor:
         enough = not self.law and budget >= _LEAST_BUDGET and n > 1
         use = enough and "gradients" in classifier.capabilities
         keep = keep[: budget - use]
-        if enough and classifier.empty_allowed:
+        if enough and classifier.empty_allowed and budget >= _EMPTY_FROM * n:
             keep[-1] = False
         hints, directions = gradient_hints(classifier, sample) if use else (np.zeros((n, 0)), None)
         outputs = classifier.masked_log_odds(sample, keep)
