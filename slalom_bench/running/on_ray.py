@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import deque
@@ -12,6 +13,7 @@ from typing import Any
 
 from slalom_bench import errors
 from slalom_bench.core.cores import usable_cores
+from slalom_bench.core.options import ModelOptions
 from slalom_bench.errors import InvalidInput, RunStopped, SlalomBenchError
 from slalom_bench.models.sending import offers, pack
 from slalom_bench.running.cluster import Cluster
@@ -72,11 +74,6 @@ class OnRay:
 
     def __enter__(self) -> OnRay:
         self._ray = ray = import_ray()
-        options = self._loader.options
-        if self._cluster.address is None:
-            check_device(options.device)
-        if options.max_requests is not None:
-            raise InvalidInput("--max-requests is a cap of one process: leave --workers and --ray-address out")
         self._connected = not ray.is_initialized()
         if self._connected:
             self._connect()
@@ -160,7 +157,8 @@ class OnRay:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for slot in self._slots:
-            self._ray.kill(slot.actor)
+            with contextlib.suppress(Exception):  # it, or the cluster, may be gone
+                self._ray.kill(slot.actor)
         self._slots.clear()
         if self._connected:
             self._ray.shutdown()
@@ -249,7 +247,8 @@ class OnRay:
             driver.unfit(slot.name, RunStopped(f"{slot.deaths} workers died while they loaded it; the last one: {why}"))
             slot.deaths = 0
         driver.lost(slot.name, jobs, why)
-        self._ray.kill(slot.actor)
+        with contextlib.suppress(Exception):
+            self._ray.kill(slot.actor)
         slot.actor = self._actor(slot.name)
 
     def spent(self) -> Mapping[str, Any]:
@@ -266,10 +265,14 @@ def import_ray() -> Any:
     return ray
 
 
-def check_device(device: str) -> None:
-    """Refuse a numbered device: Ray gives each worker its own, and calls it the first."""
-    if ":" in device:
-        raise InvalidInput(f"--device {device}: Ray gives workers their devices; give --device {device.split(':')[0]}")
+def check_options(options: ModelOptions) -> None:
+    """Refuse, before anything is loaded, what workers cannot do."""
+    import_ray()
+    if ":" in options.device:
+        kind = options.device.split(":")[0]
+        raise InvalidInput(f"--device {options.device}: Ray gives workers their devices; give --device {kind}")
+    if options.max_requests is not None:
+        raise InvalidInput("--max-requests is a cap of one process: leave --workers and --ray-address out")
 
 
 def raised(failed: Failed) -> SlalomBenchError:

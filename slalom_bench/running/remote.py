@@ -132,6 +132,8 @@ class RemoteWorker:
             return worker.prepare(wanted, [])
         except SlalomBenchError as error:
             return Failed.of(error)
+        except Exception as error:  # a file or a memory of this machine: others may have what it lacks
+            return Failed(RunStopped.__name__, f"{type(error).__name__}: {error}")
 
     def perform(self, job: Job) -> Sent:
         """Explain one sample and score it."""

@@ -87,6 +87,10 @@ def run_suite(
     Returns:
         What was done.
     """
+    if cluster is not None:
+        from slalom_bench.running.on_ray import OnRay, check_options
+
+        check_options(options)
     reporter = reporter or Reporter(show=False)
     loader = Loader(options, reporter, token_budget)
     plan = loader.plan(suite).part(shard)
@@ -95,8 +99,6 @@ def run_suite(
     store = RunStore(out)
     if cluster is None:
         return Runner(suite, plan, store, loader, mode, retry_failed).run(command)
-    from slalom_bench.running.on_ray import OnRay
-
     with OnRay(loader, plan, cluster) as executor:
         return Runner(suite, plan, store, loader, mode, retry_failed, executor).run(command)
 
@@ -124,6 +126,7 @@ class Runner:
         self._call = ""
         self._sources: dict[str, Mapping[str, Any]] = {}
         self._texts: dict[tuple[str, str, str], Sequence[Row]] = {}
+        self._told: set[tuple[str, str, str]] = set()
         self._lengths: dict[tuple[tuple[str, str, str], str], int] = {}
         self._open: dict[Cell, OpenCell] = {}
         self._held: list[Cell] = []
@@ -190,8 +193,9 @@ class Runner:
         if not self._schedule.prepared(worker, facts):
             self.unfit(worker, InvalidInput("its weights or texts are others than those of another worker"))
             return
-        if found.rows:
+        if found.rows and wanted.cell.loaded not in self._told:
             self._texts[wanted.cell.loaded] = found.rows
+            self._told.add(wanted.cell.loaded)
         key = f"{facts.source['task']} {facts.source['model']}"
         if key in self._sources:
             return

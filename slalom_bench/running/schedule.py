@@ -7,7 +7,7 @@ sample over from the worker that has most of them; so the last cells end on all 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -90,6 +90,7 @@ class Schedule:
         self._opens = opens
         self._window = window
         self._loaded: dict[str, Group] = {}
+        self._ready: set[str] = set()
         self.groups: dict[tuple[str, str, str], Group] = {}
         for cell in cells:
             group = self.groups.setdefault(cell.loaded, Group(cell.loaded))
@@ -104,6 +105,7 @@ class Schedule:
         for group in self._others(worker):
             if group.unopened or group.jobs:
                 self._loaded[worker] = group
+                self._ready.discard(worker)
                 first = group.unopened[0] if group.unopened else _waiting(group)
                 return Prepare(first, group.queries, rows=group.facts is None)
         return None
@@ -118,15 +120,14 @@ class Schedule:
 
     def _others(self, worker: str) -> Iterator[Group]:
         """Models that another worker would be of use for: those that nobody has loaded, then those with most to do."""
-        at = [id(group) for group in self._loaded.values()]
-        useful = [
-            (at.count(id(group)), group)
-            for group in self.groups.values()
-            if group is not self._loaded.get(worker) and worker not in group.unfit
-        ]
-        yield from (group for count, group in useful if not count)
-        helped = [(count, group) for count, group in useful if count and (group.unopened or group.jobs > count)]
-        yield from (group for _, group in sorted(helped, key=lambda one: -len(one[1].unopened) - one[1].jobs))
+        own = self._loaded.get(worker)
+        useful = [group for group in self.groups.values() if group is not own and worker not in group.unfit]
+        taken = {id(group) for group in self._loaded.values()}
+        yield from (group for group in useful if id(group) not in taken)
+        # a worker that is only being started may never be: those that are there must not wait for it
+        there = Counter(id(group) for name, group in self._loaded.items() if name in self._ready)
+        helped = [group for group in useful if group.unopened or group.jobs > there[id(group)]]
+        yield from sorted(helped, key=lambda group: -len(group.unopened) - group.jobs)
 
     # ---- what came of it ----
 
@@ -136,6 +137,7 @@ class Schedule:
         same = group.facts is None or (group.facts.model, group.facts.task) == (facts.model, facts.task)
         if same:
             group.facts = facts
+            self._ready.add(worker)
         return same
 
     def unfit(self, worker: str, error: Exception) -> Group:
@@ -158,8 +160,8 @@ class Schedule:
     def gone(self, worker: str) -> None:
         """A worker and what it had loaded are gone; what was at home with it is anyone's."""
         self._loaded.pop(worker, None)
+        self._ready.discard(worker)
         for group in self.groups.values():
-            group.unfit.pop(worker, None)
             for sample, cells in group.waiting.pop(worker, {}).items():
                 group.waiting.setdefault(NOBODY, {})[sample] = cells
             group.homes = {sample: home for sample, home in group.homes.items() if home != worker}

@@ -16,7 +16,7 @@ from slalom_bench.cli import main
 try:
     main()
 finally:
-    heavy = sorted({"torch", "transformers", "sklearn", "scipy", "pandas", "matplotlib", "datasets"} & set(sys.modules))
+    heavy = sorted({"torch", "transformers", "sklearn", "scipy", "pandas", "matplotlib", "datasets", "ray"} & set(sys.modules))
     print("LOADED", heavy, file=sys.stderr)
 """
 

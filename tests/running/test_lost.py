@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 
 import pytest
 
@@ -147,3 +148,12 @@ def test_a_fault_that_stops_the_run_keeps_what_is_there(lab, tmp_path, monkeypat
     again, _ = call(lab, tmp_path / "run")
     assert again.explained == 72 - kept
     assert rows(tmp_path / "run") == rows(tmp_path / "alone")
+
+
+def test_without_ray_it_says_what_to_install(tmp_path, monkeypatch):
+    from slalom_bench.api import run
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InvalidInput, match=r'workers need Ray: pip install -c constraints.txt "slalom-bench\[ray\]"'):
+        run("smoke", workers=2, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()

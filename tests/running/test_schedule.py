@@ -111,3 +111,21 @@ def test_samples_stay_with_the_worker_that_knows_them():
     assert sum(map(len, by.values())) == 36
     assert sum(len(set(workers)) == 1 for workers in by.values()) >= 4
     assert {worker for workers in by.values() for worker in workers} == {"a", "b"}
+
+
+def test_nobody_waits_for_a_worker_that_may_never_start():
+    """Its worker died, and the one in its place finds no room on the cluster: the last sample goes to who is there."""
+    bench = Bench([cell("m", 0), cell("other", 1)], window=2, samples=1)
+    first = bench.schedule.next("a")
+    bench.schedule.prepared("a", SimpleNamespace(model="m", task="t"))
+    opened, sample = bench.schedule.next("a")
+    assert isinstance(bench.schedule.next("b"), Prepare)
+    bench.schedule.prepared("b", SimpleNamespace(model="other", task="t"))
+    other, _ = bench.schedule.next("b")
+    bench.schedule.gone("a")
+    bench.schedule.again(opened, sample)
+    assert bench.schedule.next("a").cell == first.cell  # asked for, and never answered
+    bench.schedule.finished(other)
+    assert isinstance(bench.schedule.next("b"), Prepare)
+    bench.schedule.prepared("b", SimpleNamespace(model="m", task="t"))
+    assert bench.schedule.next("b") == (opened, sample)
