@@ -16,7 +16,8 @@ from slalom_bench.cli import main
 try:
     main()
 finally:
-    heavy = sorted({"torch", "transformers", "sklearn", "scipy", "pandas", "matplotlib", "datasets", "ray"} & set(sys.modules))
+    named = {"torch", "transformers", "sklearn", "scipy", "pandas", "matplotlib", "datasets", "ray"}
+    heavy = sorted(named & set(sys.modules))
     print("LOADED", heavy, file=sys.stderr)
 """
 
