@@ -18,6 +18,7 @@ import signal
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -36,9 +37,9 @@ def work(out: Path, workers: int, largest: int | None) -> int:
         return process
     code = 1
     try:
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for stream in range(3):
-            os.dup2(nowhere, stream)
+        said = os.open(out.with_name(f"said-{os.getpid()}.txt"), os.O_RDWR | os.O_CREAT)
+        for stream in (1, 2):
+            os.dup2(said, stream)
         if largest is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
         sys.argv = ["slalom-bench", *RUN, "--out", str(out), *(["--workers", str(workers)] if workers else [])]
@@ -46,8 +47,20 @@ def work(out: Path, workers: int, largest: int | None) -> int:
         code = 0
     except SystemExit as stopped:
         code = int(stopped.code or 0)
+    except BaseException:
+        traceback.print_exc()
     finally:
+        sys.stderr.flush()
         os._exit(code)
+
+
+def ended(process: int, out: Path, *allowed: int) -> int:
+    """Wait for a process; any other exit code than these is an error that shows what it said last."""
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    if code not in allowed:
+        said = out.with_name(f"said-{process}.txt").read_text(encoding="utf-8")
+        raise AssertionError(f"a process ended with exit code {code}: {said[-3000:]}")
+    return code
 
 
 def rows(out: Path) -> dict[str, bytes]:
@@ -91,17 +104,12 @@ def disturb(out: Path, truth: int, workers: int, rng: random.Random) -> str:
     """One round on a directory; what happened in it."""
     kind = rng.choice(("kill", "kill", "full", "two"))
     if kind == "full":
-        _, status = os.waitpid(work(out, workers, rng.randrange(500, 12_000)), 0)
-        code = os.waitstatus_to_exitcode(status)
-        if code not in (0, 2):
-            raise AssertionError(f"a full disk ended in exit code {code}")
-        return "full disk" if code else "done"
+        full = ended(work(out, workers, rng.randrange(500, 12_000)), out, 0, 2)
+        return "full disk" if full else "done"
     processes = [work(out, workers, None) for _ in range(1 + (kind == "two"))]
     killed = kill_at(processes[0], out, size(out) + rng.randrange(truth // 3), rng)
     for other in processes[1:]:
-        code = os.waitstatus_to_exitcode(os.waitpid(other, 0)[1])
-        if code:
-            raise AssertionError(f"the second writer ended in exit code {code}")
+        ended(other, out, 0)
     return f"{'killed' if killed else 'done'}{', the other writer went on' if kind == 'two' else ''}"
 
 
@@ -117,7 +125,7 @@ def main() -> None:
     rng, seen, compared, bad = random.Random(given.seed), Counter[str](), 0, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        os.waitpid(work(folder / "truth", 0, None), 0)
+        ended(work(folder / "truth", 0, None), folder / "truth", 0)
         truth = rows(folder / "truth")
         total = size(folder / "truth")
         print(f"undisturbed: {len(truth)} tables, {total} bytes", flush=True)
@@ -125,7 +133,7 @@ def main() -> None:
             out = folder / f"run-{compared}"
             seen[disturb(out, total, given.workers, rng)] += 1
             if turn == given.rounds - 1:
-                os.waitpid(work(out, given.workers, None), 0)
+                ended(work(out, given.workers, None), out, 0)
             if len(list(out.glob("cells/*/done.json"))) == len(list((folder / "truth").glob("cells/*/done.json"))):
                 compared += 1
                 bad += [problem] if (problem := wrong(out, truth)) else []

@@ -99,7 +99,22 @@ def parameters(rng: Random) -> Case:
         chosen["metric"] = "strict-fidelity:masks=3"
     words = [part for key, each in chosen.items() for part in (f"--{key}", each.replace("\0", "0"))]
     budget = str(rng.choice((1, 5, 30, 30, 30, 0, -1, 10**9, "x", "1,2", 2**70)))
-    return Case(["run", *words, "--budget", budget, "--samples", "1", "--out", "out", "--data-dir", ".", *_shown(rng)])
+    return Case(
+        [
+            "run",
+            *words,
+            "--budget",
+            budget,
+            "--samples",
+            "1",
+            "--out",
+            "out",
+            "--data-dir",
+            ".",
+            "--no-train",
+            *_shown(rng),
+        ]
+    )
 
 
 # ---- suites ----

@@ -36,7 +36,7 @@ def _try(area, cases, seed, record_property):
 @pytest.mark.parametrize("area", AREAS)
 def test_every_case_ends_in_a_result_or_in_one_line(area, record_property):
     codes = _try(area, AREAS[area][1], 0, record_property)
-    assert 0 < codes[2] < codes.total()  # the cases are good ones and bad ones
+    assert codes[2] < codes.total()  # the cases are not all nonsense
 
 
 @pytest.mark.slow
