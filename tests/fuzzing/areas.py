@@ -51,7 +51,7 @@ def _shown(rng: Random) -> tuple[str, ...]:
 
 def texts(rng: Random) -> Case:
     """A text to be explained."""
-    words = ["explain", "--model", "mini-bert" if rng.random() < 0.1 else "words", "--budget", "30"]
+    words = ["explain", "--model", "mini-bert" if rng.random() < 0.05 else "words", "--budget", "30"]
     words += ["--explainer", rng.choice(("zero", "leave-one-out", "lime", "linear-deletion", "slalom-fidel"))]
     given = text(rng)
     made: dict[str, bytes] = {}
@@ -61,7 +61,8 @@ def texts(rng: Random) -> Case:
         words += ["--text-file", rng.choice(("text.txt", "text.txt", "nope.txt", "."))]
     else:
         words += [given]
-    words += rng.choice(([], [], ["--json"], ["--html", "page.html"], ["--html", "."], ["--plot", "p.svg"]))
+    shown = (["--json"], ["--json"], ["--html", "page.html"], ["--html", "."])
+    words += ["--plot", "p.svg"] if rng.random() < 0.02 else rng.choice(([], [], *shown))
     words += rng.choice(([], [], [], ["--max-tokens", "3"], ["--target", rng.choice(STRINGS) or "0"]))
     return Case(words, _files(made))
 
