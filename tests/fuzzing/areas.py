@@ -35,7 +35,7 @@ def register_words() -> None:
             return bag_of_words({"good": 1.0, "bad": -1.0, "film": 0.1, "very": 0.3}, specials=True)
 
         def availability(self, task_name, options):
-            return Availability("built-in")
+            return Availability("shipped")  # so that explaining a text reads no data
 
         def outline(self, task, options):
             return Outline()
