@@ -56,3 +56,19 @@ def test_notebooks_are_committed_without_output():
     for path in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         assert not any(cell.get("outputs") for cell in cells), path.name
+
+
+@pytest.mark.parametrize("name", ["explain", "add_a_method"])
+def test_the_cells_of_a_notebook_run(name, tmp_path, monkeypatch):
+    """`tox -e docs` runs them in Jupyter; this needs none, and runs wherever the tests do."""
+    path = ROOT / "docs" / "notebooks" / f"{name}.ipynb"
+    if not path.is_file():
+        pytest.skip("not in a checkout")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names: dict[str, object] = {"__name__": "notebook"}
+    with registry.explainers.scratch():
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            if cell["cell_type"] == "code":
+                source = "".join(line for line in cell["source"] if not line.startswith("%"))
+                exec(compile(source, path.name, "exec"), names)
