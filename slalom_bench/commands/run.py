@@ -81,7 +81,7 @@ def run_command(
         int | None, typer.Option(min=1, help="Compute on so many Ray workers; else in this process.")
     ] = None,
     ray_address: Annotated[
-        str | None, typer.Option(help="A Ray cluster that runs already: auto, HOST:PORT or ray://HOST:PORT.")
+        str | None, typer.Option(help="A running Ray cluster: auto, HOST:PORT or ray://HOST:PORT; none unless given.")
     ] = None,
     cpus_per_worker: Annotated[
         int | None, typer.Option(min=1, help="Cores, and threads, of a worker; an equal part unless given.")

@@ -59,7 +59,9 @@ def page(explained: ExplainedText) -> str:
 
 
 def write_page(path: Path, content: str) -> None:
-    """Write a page, or say why it cannot be written."""
+    """Write a page, or say why it cannot be written; a folder that is not there is a slip, and is not made."""
+    if not path.parent.is_dir():
+        raise InvalidInput(f"{path}: No such file or directory: {path.parent}")
     try:
         write_whole(path, content)
     except OSError as error:
