@@ -90,7 +90,10 @@ def run_command(
         float | None, typer.Option(min=0, help="GPUs of a worker, 0.5 for half of one; an equal part unless given.")
     ] = None,
     shard: Annotated[
-        str | None, typer.Option(help="I/N: only the I-th of N parts of the texts; `merge` joins the directories.")
+        str | None,
+        typer.Option(
+            help="I/N: only the I-th of N parts of the texts; `merge` joins the directories; all of it unless given."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, its cost and how long it may take; write nothing.")
