@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,8 @@ class Text:
         marks = _marks(where, row[self.marks_column], text) if self.marks_column else None
         if self.id_column and _empty(row[self.id_column]):
             raise InvalidInput(f"{where} has an empty id in column {self.id_column!r}")
+        if self.id_column and re.search("[\ud800-\udfff]", str(row[self.id_column])):
+            raise InvalidInput(f"{where} has an id with half a character in it, which no file can hold; correct it")
         return Example(
             id=str(row[self.id_column]) if self.id_column else text_hash(text)[:16],
             text=text,

@@ -91,7 +91,7 @@ def explain_command(
 
         save_plot(explained, plot)
     if as_json:
-        typer.echo(json.dumps(explained.to_dict(), ensure_ascii=False))
+        typer.echo(json.dumps(explained.to_dict()))
         return
     from rich.console import Console
 

@@ -91,6 +91,7 @@ class Subject:
         key = (example.id, max_tokens)
         if key not in self._samples:
             try:
+                example.text.encode()  # half a character can be given to some tokenizers, and stored by none
                 self._samples[key] = self.classifier.encode(example, max_tokens)
             except (TypeError, UnicodeError) as error:  # a lone surrogate, say
                 raise InvalidInput(f"example {example.id}: the tokenizer does not take its text: {error}") from error

@@ -39,7 +39,7 @@ def explanation_from_dict(data: Mapping[str, Any]) -> Explanation:
             surrogate=None if surrogate is None else surrogate_from_dict(surrogate),
             diagnostics=data.get("diagnostics", {}),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"not an explanation: {type(error).__name__}: {error}") from error
 
 
