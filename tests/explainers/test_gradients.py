@@ -137,27 +137,28 @@ def test_rounds_end_when_the_tolerance_is_met():
     assert result.diagnostics["relative_gap"] == pytest.approx(abs(result.diagnostics["completeness_gap"]) / change)
 
 
-def test_fifty_steps_leave_a_gap_on_mini_gpt2_and_more_close_it_or_say_that_they_did_not():
-    """Finding 9. Where the path is steep (the text twice over) even the whole budget leaves a gap, and it is told."""
+def test_fifty_steps_leave_a_gap_and_more_close_it_or_say_that_they_did_not():
+    """Finding 9. On mini-alibi more steps close the gap; on mini-gpt2 the path is steep, and they say they did not."""
     options = ModelOptions(device="cpu", progress=False)
-    text = "the film was not good at all but the plot had a great deal of charm and i liked it very much "
-    examples = (Example("once", text), Example("twice", text * 2))
-    task = TaskData("text", DataSource("file", "text", "0" * 64), ("neg", "pos"), examples)
-    classifier = Classifier(load_model("mini-gpt2", task, options))
+    example = Example(
+        "a", "the film was not good at all but the plot had a great deal of charm and i liked it very much"
+    )
+    task = TaskData("text", DataSource("file", "text", "0" * 64), ("neg", "pos"), (example,))
     reports = {}
-    for example in examples:
+    for model in ("mini-alibi", "mini-gpt2"):
+        classifier = Classifier(load_model(model, task, options))
         for budget in (52, 1000):
             result, scores = explain(
                 IntegratedGradients(tolerance=0.001), classifier, classifier.encode(example), budget
             )
-            report = reports[example.id, budget] = result.diagnostics
+            report = reports[model, budget] = result.diagnostics
             assert report["completeness_gap"] == pytest.approx(scores.sum() - report["change"])
             assert report["converged"] == (report["relative_gap"] <= 0.001)
-    assert reports["once", 52]["relative_gap"] > 0.004
-    assert reports["once", 1000]["converged"]
-    assert abs(reports["twice", 52]["completeness_gap"]) > 0.5
-    assert abs(reports["twice", 1000]["completeness_gap"]) < abs(reports["twice", 52]["completeness_gap"])
-    assert not reports["twice", 1000]["converged"]
+    assert reports["mini-alibi", 52]["relative_gap"] > 0.05
+    assert reports["mini-alibi", 1000]["converged"]
+    assert abs(reports["mini-gpt2", 52]["completeness_gap"]) > 1
+    assert abs(reports["mini-gpt2", 1000]["completeness_gap"]) < abs(reports["mini-gpt2", 52]["completeness_gap"]) / 2
+    assert not reports["mini-gpt2", 1000]["converged"]
 
 
 def test_a_batch_of_any_size_gives_the_same_scores():

@@ -318,7 +318,7 @@ def test_layers_are_a_parameter_and_part_of_the_cache_key(quiet: ModelOptions) -
     task = review_task(9)
     assert one.identity(task, quiet) != two.identity(task, quiet)
     assert two.load(task, quiet).attentions(np.array([1, 2, 3])).shape == (2, 6, 3, 3)
-    with pytest.raises(InvalidInput, match="layers must be int >= 1, not 0"):
+    with pytest.raises(InvalidInput, match="layers must be int >= 1 and <= 100000, not 0"):
         registry.models.get("attention-classifier").build({"layers": 0}).load(task, quiet)
 
 

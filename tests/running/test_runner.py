@@ -341,7 +341,7 @@ def test_provenance_is_in_the_run(tmp_path):
 
 
 def test_bad_suites_are_refused_by_name():
-    with pytest.raises(InvalidInput, match="at least one positive"):
+    with pytest.raises(InvalidInput, match="each from 1 to 100,000"):
         suite(budgets=(0,))
     with pytest.raises(InvalidInput, match="unknown removal 'drop': known: delete, gap, mask, pad"):
         build_suite("smoke", removal="drop")

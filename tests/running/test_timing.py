@@ -33,7 +33,7 @@ def test_more_queries_and_samples_take_longer(lab):
         assert unknown == []
         return found
 
-    assert seconds((10, 1_000_000)) > seconds((10,)) > 0
+    assert seconds((10, 100_000)) > seconds((10,)) > 0
 
 
 def test_a_dry_run_says_how_long_and_writes_nothing(tmp_path, monkeypatch):

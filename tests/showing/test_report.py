@@ -84,6 +84,7 @@ def test_every_cell_is_read_once(finished, monkeypatch):
     real = Rows._read
     monkeypatch.setattr(Rows, "_read", lambda self: read.append(self.path) or real(self))
     run = read_run(finished)
+    collect(run)
     assert read
     before = list(read)
     collect(run)

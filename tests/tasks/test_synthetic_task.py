@@ -121,9 +121,9 @@ def test_seeds_give_the_same_texts_again_and_other_parts_other_texts(name: str) 
 def test_a_longer_evaluation_keeps_its_size_and_bad_sizes_are_named() -> None:
     with pytest.raises(InvalidInput, match="vocabulary must be from 16 to 200, not 201"):
         load_task("synthetic-slalom", {"vocabulary": 201})
-    with pytest.raises(InvalidInput, match="train_size must be int >= 0, not -1"):
+    with pytest.raises(InvalidInput, match="train_size must be int >= 0 and <= 1000000, not -1"):
         load_task("synthetic-linear", {"train_size": -1})
-    with pytest.raises(InvalidInput, match="evaluation_size must be int >= 1, not 0"):
+    with pytest.raises(InvalidInput, match="evaluation_size must be int >= 1 and <= 100000, not 0"):
         load_task("synthetic-linear", {"evaluation_size": 0})
 
 
