@@ -25,12 +25,12 @@ def power_command(
 ) -> None:
     """How many texts separate two methods: as the only comparison, and on the board of all methods of the run.
 
-    It assumes that further texts are like those of the run: the same mean and standard deviation of the paired
-    difference, which is about normal (for metrics on the log scale that of the logarithms). Without --difference
-    the one that was found is taken for the true one; the top two are chosen by the same data, so read the number as an
-    order of magnitude. With --difference alone the deviation is the median over all pairs. The
-    board's level is that of the simultaneous critical value with as many methods as the run has; with five texts or
-    fewer, for which there is none, Bonferroni's.
+    It assumes that further texts are like those of the run: the better method wins the same share of them. Without
+    --difference the one that was found is taken for the true one; the top two are chosen by the same data, so read the
+    number as an order of magnitude. With --difference the share is that of texts whose differences lie about it as
+    those of the run lie about their median; of the middle one of all pairs where none are named. The board's level is
+    that of the simultaneous critical value with as many methods as the run has; with five texts or fewer, for which
+    there is none, Bonferroni's.
 
     Examples:
 
@@ -53,11 +53,11 @@ def power_command(
     from slalom_bench.showing.markdown import table
     from slalom_bench.showing.wording import number
 
-    head = ["board", "metric", "a", "b", "difference", "sd", "texts here", "needed alone", "needed on the board"]
+    head = ["board", "metric", "a", "b", "difference", "wins", "texts here", "needed alone", "needed on the board"]
     spelled = [
         [
             *(row.board, row.metric + (" (log)" if row.scale == "log" else ""), row.a, row.b),
-            *(number(row.difference), number(row.sd), str(row.texts)),
+            *(number(row.difference), f"{row.wins:.0%}", str(row.texts)),
             *("no number" if texts is None else f"{texts:,}" for texts in (row.alone, row.together)),
         ]
         for row in rows

@@ -21,11 +21,18 @@ def simulate_command(
     law: Annotated[
         list[str] | None, typer.Option(help="Only these laws, else all; may be given several times.")
     ] = None,
+    like: Annotated[
+        list[Path] | None,
+        typer.Option(help="A submission whose scores texts are drawn from, too; may be given several times."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
     write: Annotated[Path | None, typer.Option(help="A Markdown file to put the tables into.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON on stdout.")] = False,
 ) -> None:
     """Size of the marks and coverage of rank sets and intervals, with scores drawn from known laws.
+
+    With --like also with texts drawn from real results, every pair of methods made equal by a shift of their
+    differences.
 
     Size: all methods are equal, and any pair is called different. Marks lost: share of equal methods without a mark.
     Rank sets hold: methods in three groups of equals, and every set holds all ranks of its group. What does not hold is
@@ -34,6 +41,8 @@ def simulate_command(
     Examples:
 
       slalom-bench simulate --repetitions 100 --texts 20 --methods 12 --law lognormal
+
+      slalom-bench simulate --like leaderboards/results/imdb_mini-bert-0123456789abcdef.json
 
       slalom-bench simulate --write docs/statistics.md
     """
@@ -44,7 +53,9 @@ def simulate_command(
 
     from slalom_bench.commands.run import numbers
     from slalom_bench.errors import UnknownName
-    from slalom_bench.results.simulation import LAWS, METHODS, SIZES, Plan
+    from slalom_bench.results.boards import boards
+    from slalom_bench.results.simulation import LAWS, METHODS, SIZES, Plan, Seen
+    from slalom_bench.results.submission import read_submission
     from slalom_bench.running.files import write_text
     from slalom_bench.showing.simulation import put_between, simulation_tables
 
@@ -54,7 +65,14 @@ def simulate_command(
             raise UnknownName("law", name, known)
     chosen = [known[name] for name in law] if law else LAWS
     sizes, counts = numbers("--texts", texts) or SIZES, numbers("--methods", methods) or METHODS
-    plan = Plan(chosen, sizes, counts, repetitions, flips, seed)
+    seen = [
+        Seen(f"{info.name}, {board.identity.model.name}", info.scale or "linear", ranking.scores)
+        for path in like or ()
+        for board in boards([read_submission(path)])
+        for label, info in board.metrics.items()
+        if len((ranking := board.ranking(label)).names) > 1
+    ]
+    plan = Plan(chosen, sizes, counts, repetitions, flips, seed, seen)
     bar = track(plan.run(), "simulating", plan.lines, console=Console(stderr=True), transient=True, disable=as_json)
     lines = list(bar)
     if as_json:

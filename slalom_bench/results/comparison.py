@@ -177,7 +177,7 @@ def _moved(pairs: Pairwise, a: int, b: int, relevant: float | None) -> Moved:
     apart = pairs.told_apart(relevant)
     if apart[a, b] or apart[b, a]:
         return "worse" if apart[a, b] else "better"
-    if pairs.difference[a, b] == pairs.error[a, b] == 0:
+    if pairs.wins[a, b] == pairs.wins[b, a] == 0:
         return "same"
     near = relevant is not None and max(pairs.upper[a, b], pairs.upper[b, a]) < relevant
     return "no practical difference" if near else "not separable"

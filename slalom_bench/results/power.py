@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import Board, BoardCell
-from slalom_bench.results.quality import POWER, pair_level, texts_needed
+from slalom_bench.results.quality import POWER, pair_level, texts_needed, wins_at
 from slalom_bench.results.ranking import Ranking
 from slalom_bench.results.statistics import LEVEL
 
@@ -37,9 +38,9 @@ class PowerRow:
     b: str
     scale: str
     difference: float
-    """a minus b, on the log scale of logarithms; as asked for, or as found."""
-    sd: float
-    """Standard deviation over texts of the paired difference, on the same scale."""
+    """Between a and b, the median over texts, on the log scale of logarithms; as asked for, or as found."""
+    wins: float
+    """Share of the texts, ties left out, on which the better one is better at this difference."""
     texts: int
     """What the run has."""
     alone: int | None
@@ -82,8 +83,7 @@ def _rows(board: Board, question: Question) -> Iterator[PowerRow]:
         a, b = (row.name for row in ranking.rows[:2]) if question.a is None else (question.a, question.b or "")
         if a not in ranking.names or b not in ranking.names or a == b:
             continue
-        mean, sd = _spread(ranking, a, b, question)
-        effect = mean / sd if sd else np.inf if mean else 0.0
+        difference, wins = _effect(ranking, a, b, question)
         level = pair_level(ranking.pairs)
         yield PowerRow(
             board.title,
@@ -91,23 +91,28 @@ def _rows(board: Board, question: Question) -> Iterator[PowerRow]:
             a,
             b,
             ranking.scale,
-            mean,
-            sd,
+            difference,
+            wins,
             len(ranking.scores),
-            texts_needed(effect, LEVEL, question.power),
-            texts_needed(effect, level, question.power),
+            texts_needed(wins, LEVEL, question.power),
+            texts_needed(wins, level, question.power),
         )
 
 
-def _spread(ranking: Ranking, a: str, b: str, question: Question) -> tuple[float, float]:
-    """Mean and standard deviation of the paired difference; where only a difference is asked, the median deviation."""
+def _effect(ranking: Ranking, a: str, b: str, question: Question) -> tuple[float, float]:
+    """A difference, and what share of the texts shows it.
+
+    As found; or where one is asked for, if the differences of the texts lay about it as they lie about their median
+    (of the two methods, or of the middle one of all pairs where none are named).
+    """
     i, j = list(ranking.names).index(a), list(ranking.names).index(b)
-    deviations = ranking.pairs.error * np.sqrt(ranking.pairs.n)
-    mean, sd = abs(float(ranking.pairs.difference[i, j])), float(deviations[i, j])
-    if question.difference is not None:
-        if question.difference <= 0:
-            raise InvalidInput(f"a difference to look for is above zero, not {question.difference}")
-        mean = float(np.log1p(question.difference)) if ranking.scale == "log" else question.difference
-        if question.a is None:
-            sd = float(np.median(deviations[np.triu_indices(len(deviations), 1)]))
-    return mean, sd
+    between = ranking.scores[:, j] - ranking.scores[:, i]
+    if question.difference is None:
+        share = wins_at(between, 0.0)
+        return abs(float(np.median(between))), max(share, 1 - share)
+    if question.difference <= 0:
+        raise InvalidInput(f"a difference to look for is above zero, not {question.difference}")
+    sought = float(np.log1p(question.difference)) if ranking.scale == "log" else question.difference
+    pairs = [(i, j)] if question.a is not None else list(combinations(range(len(ranking.names)), 2))
+    apart = [ranking.scores[:, other] - ranking.scores[:, one] for one, other in pairs]
+    return sought, float(np.median([wins_at(each, sought - float(np.median(each))) for each in apart]))

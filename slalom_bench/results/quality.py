@@ -36,7 +36,7 @@ class MetricQuality:
     texts: int
     """That all ranked methods define."""
     told_apart: float | None
-    """Discriminability: share of pairs that are significantly different, and not certainly by less than matters."""
+    """Discriminability: share of pairs of which one wins significantly more texts, by what could matter."""
     reliability: float | None
     """Correlation to be expected with the methods' means on as many other texts."""
     mask_stability: float | None
@@ -133,53 +133,51 @@ def mask_stability(halves: Sequence[Mapping[str, Scores]], scale: Scale = "linea
 
 
 def pair_level(pairs: Pairwise) -> float:
-    """The two-sided level of one pair's t test that the simultaneous critical value amounts to.
+    """The two-sided level of one pair's sign test that the simultaneous critical value amounts to.
 
     Where there are too few texts for a critical value, Bonferroni's: the level over the number of pairs.
     """
-    from scipy.special import stdtr
+    from scipy.special import ndtr
 
     if not np.isfinite(pairs.critical):
         m = len(pairs.difference)
         return pairs.level / max(1.0, m * (m - 1) / 2)
-    return min(pairs.level, float(2 * stdtr(pairs.n - 1, -pairs.critical)))
+    return min(pairs.level, float(2 * ndtr(-pairs.critical)))
 
 
-def texts_needed(effect: float, level: float, power: float = POWER) -> int | None:
-    """The fewest texts with which a paired t test at this two-sided level finds a difference with this power.
+def texts_needed(wins: float, level: float, power: float = POWER) -> int | None:
+    """The fewest texts with which a sign test at this two-sided level finds a difference with this power.
 
     Args:
-        effect: the mean paired difference over its standard deviation.
+        wins: on what share of the texts that are no ties the one method is better.
         level: of the test, two-sided.
         power: how often the difference is to be found.
 
     Returns:
-        At least what the comparison of a board needs to separate anything (six); None for no difference, or where a
-        million texts are too few.
+        By the normal approximation, corrected for continuity; at least what a board needs to separate anything (six)
+        and what the test needs if all texts say the same. None where each wins half of the texts, or a million
+        texts are too few.
 
-    >>> texts_needed(0.5, 0.05)
-    34
+    >>> texts_needed(0.75, 0.05)
+    31
     """
-    low, high = 1, 2
-    while not _found(effect, high, level, power):
-        low, high = high, 2 * high
-        if low >= MOST_TEXTS:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _found(effect, middle, level, power) else (middle, high)
-    return max(high, next(n for n in range(2, 100) if not too_few(n)))
+    from scipy.special import ndtri
+
+    if wins == 0.5:
+        return None
+    spread = ndtri(1 - level / 2) / 2 + ndtri(power) * np.sqrt(wins * (1 - wins))
+    apart = abs(wins - 0.5)
+    smooth = (spread / apart) ** 2
+    found = smooth / 4 * (1 + np.sqrt(1 + 1 / (smooth * apart))) ** 2  # counts are whole numbers
+    least = max(np.log2(2 / level), next(n for n in range(2, 100) if not too_few(n)))
+    return int(np.ceil(max(least, found))) if found <= MOST_TEXTS else None
 
 
-def _found(effect: float, n: int, level: float, power: float) -> bool:
-    from scipy.special import nctdtr, stdtrit
-
-    if effect == 0:
-        return False
-    if not np.isfinite(effect):
-        return True
-    critical = float(stdtrit(n - 1, 1 - level / 2))
-    return float(1 - nctdtr(n - 1, abs(effect) * np.sqrt(n), critical)) >= power
+def wins_at(differences: Floats, shift: float) -> float:
+    """The share of the texts that the one of two wins, ties left out, where their differences are moved by a shift."""
+    moved = differences + shift
+    won, lost = int((moved > 0).sum()), int((moved < 0).sum())
+    return won / (won + lost) if won + lost else 0.5
 
 
 def _top_two(ranking: Ranking) -> tuple[int | None, bool]:
@@ -188,10 +186,10 @@ def _top_two(ranking: Ranking) -> tuple[int | None, bool]:
     if len(ranking.names) < 2:
         return None, False
     i, j = (list(ranking.names).index(row.name) for row in ranking.rows[:2])
-    mean = abs(float(ranking.pairs.difference[i, j]))
-    sd = float(ranking.pairs.error[i, j] * np.sqrt(ranking.pairs.n))
-    matters = mean > 0 if ranking.relevant is None else mean >= ranking.relevant
-    return (None if sd == 0 else texts_needed(mean / sd, level)), bool(matters)
+    apart = abs(float(ranking.pairs.difference[i, j]))
+    matters = apart > 0 if ranking.relevant is None else apart >= ranking.relevant
+    share = wins_at(ranking.scores[:, j] - ranking.scores[:, i], 0.0)
+    return texts_needed(share, level), bool(matters)
 
 
 def metric_agreement(means: Mapping[K, Mapping[str, float]]) -> dict[tuple[K, K], float]:

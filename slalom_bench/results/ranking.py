@@ -1,7 +1,8 @@
 """Rankings that keep their level: marks, rank sets and differences from the best, from one comparison of all pairs.
 
-Places, marks and intervals come from the samples that all ranked rows define. A metric of skewed positive errors is
-compared on the log scale, where means are those of logarithms: geometric means, and ratios instead of differences.
+Places, marks and intervals come from the samples that all ranked rows define. Places are those of means; a mark says
+that no other row does better on significantly more samples. A metric of skewed positive errors is on the log scale:
+its means are geometric, and ratios stand for differences.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ have a logarithm then, and what is exact up to rounding is tied with what is exa
 
 @dataclass(frozen=True)
 class Effect:
-    """Row minus another (the best), on the log scale row over it, with its interval, simultaneous over all pairs."""
+    """Median over samples of row minus another (the best), on the log scale of row over it.
+
+    With its interval, simultaneous over all pairs.
+    """
 
     n: int
     value: float
@@ -39,6 +43,9 @@ class Effect:
     high: float | None
     """None where there are too few samples for a finite interval."""
     ratio: bool
+    wins: float
+    """Share of the samples on which the row is better."""
+    losses: float
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class Ranked:
     rank: int | None = None
     rank_low: int | None = None
     rank_high: int | None = None
-    """The rank set: 1 + how many are significantly better, all - how many are significantly worse; joint over rows."""
+    """The rank set: 1 + how many do better on significantly more samples, all - how many on fewer; joint over rows."""
     to_best: Effect | None = None
     p_adjusted: float | None = None
     """Of the best being better than this row, adjusted over all pairs."""
@@ -68,7 +75,7 @@ class Ranked:
 
     @property
     def tied_with_best(self) -> bool:
-        """No other row is significantly better by what could matter."""
+        """No other row does better on significantly more samples, by what could matter."""
         return self.verdict in TIED
 
 
@@ -122,9 +129,10 @@ def rank(
 ) -> Ranking:
     """Rank rows by their means over the samples that all ranked rows define, with marks that keep their level.
 
-    A row is tied with the best unless another is significantly better (all pairs at once, see
-    `slalom_bench.results.separation`), and that not certainly by less than matters. A row that defines less than half
-    of what the fullest row defines would shrink the common samples for everyone: it comes last and has no rank.
+    A row is tied with the best unless another does better on significantly more samples (all pairs at once, see
+    `slalom_bench.results.separation`), and that not certainly by less than matters. The best is the first by its mean
+    of those that no other beats so: a mean may owe its place to one sample. A row that defines less than half of what
+    the fullest row defines would shrink the common samples for everyone: it comes last and has no rank.
 
     Args:
         table: sample id to score, for each row.
@@ -221,12 +229,13 @@ def _ranked(
     if not names:
         return []
     slack = ROUNDING * float(np.abs(scores).max())
-    places = 1 + (pairs.difference > slack).sum(axis=1)
+    columns = scores.mean(axis=0)
+    places = 1 + (columns[:, None] - columns > slack).sum(axis=1)
     order = sorted(range(len(names)), key=lambda i: (places[i], names[i]))
-    best, sets = order[0], pairs.rank_sets()
+    worse = set(np.flatnonzero(pairs.told_apart(relevant).any(axis=0)))
+    best, sets = next((i for i in order if i not in worse), order[0]), pairs.rank_sets()
     # no worse than the best by what matters, whether or not it is separable from it
     near = set() if relevant is None else set(np.flatnonzero(pairs.upper[:, best] < relevant))
-    worse = set(np.flatnonzero(pairs.told_apart(relevant).any(axis=0)))
     rows = []
     for i in order:
         verdict: Verdict = "worse" if i in worse else "no practical difference" if i in near else "not separable"
@@ -248,8 +257,10 @@ def effect_between(pairs: Pairwise, row: int, other: int, direction: Direction, 
     """Row minus the other in the metric's own direction, on the log scale as a ratio."""
     ends = (-pairs.upper[other, row], pairs.difference[row, other], pairs.upper[row, other])
     low, value, high = (float(end) for end in (ends if direction == "lower" else (-end for end in reversed(ends))))
-    if not np.isfinite(low):
-        return Effect(pairs.n, float(np.exp(value)) if scale == "log" else value, None, None, scale == "log")
+    wins, losses = float(pairs.wins[row, other]), float(pairs.wins[other, row])
+    finite = bool(np.isfinite(low))
     if scale == "log":
         low, value, high = (float(np.exp(end)) for end in (low, value, high))
-    return Effect(pairs.n, value, low, high, scale == "log")
+    return Effect(
+        pairs.n, value, low if finite else None, high if finite else None, scale == "log", wins=wins, losses=losses
+    )

@@ -1,14 +1,15 @@
 """Which methods can be told apart: all pairs compared at once, at one family-wise level.
 
-One mechanism serves the marks, the rank sets and the intervals of differences: the studentised paired difference of
-every ordered pair of methods, against the distribution of the largest of them under joint sign flips.
+One mechanism serves the marks, the rank sets and the intervals of differences: on how many more texts the one of two
+methods does better than the other, against the distribution of the largest such count under joint sign flips. It asks
+nothing of the shape of the differences: tests of means lose their level where a few texts differ by much, as they do
+here (`slalom-bench simulate --like` and docs/statistics.md show by how far).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -24,37 +25,33 @@ number of them; with fewer, less is separated."""
 FEWEST = 99
 BLOCK = 200_000
 """Statistics held at once: what stays in a processor's cache."""
-SLACK = 1e-9
-"""Relative: a pattern that repeats the data up to rounding counts as reaching them."""
+SLACK = 1e-5
+"""Counts over square roots are computed in single precision: two that differ by less are the same."""
 
 
 @dataclass(frozen=True)
 class Pairwise:
-    """Every pair of m columns, of which the smaller mean is the better."""
+    """Every pair of m columns, of which the smaller score is the better."""
 
     n: int
     difference: Floats
-    """m x m: mean of the row's column minus that of the column's column."""
-    error: Floats
-    """m x m: standard errors of the differences, paired."""
+    """m x m: median over samples of the row's score minus the column's."""
+    upper: Floats
+    """m x m: upper ends of the intervals of these medians, simultaneous over all pairs (single step); the lower ends
+    are minus the transpose. Infinite where n is too small for them."""
+    wins: Floats
+    """m x m: share of the samples on which the row is better than the column."""
     critical: float
-    """Difference +- critical x error covers all pairs at once (single step); infinite where n is too small for it."""
+    """Wins minus losses over the root of their sum is above it, for any pair, with the chance `level` where all are
+    equal; infinite where n is too small for it."""
     p: Floats
-    """m x m, adjusted over all ordered pairs (step-down): evidence that the row is better (smaller) than the column."""
+    """m x m, adjusted over all ordered pairs (step-down): evidence that the row is better than the column."""
     level: float
 
     @property
     def better(self) -> Bools:
-        """m x m: the row is better than the column; the chance of any wrong one is at most the level."""
+        """m x m: the row is better on more samples; the chance of any wrong one is at most the level."""
         return self.p <= self.level
-
-    @cached_property
-    def upper(self) -> Floats:
-        """Upper ends of the simultaneous intervals of the differences; the lower ones are minus the transpose."""
-        width = self.critical * self.error if np.isfinite(self.critical) else np.full_like(self.error, np.inf)
-        np.fill_diagonal(width, 0.0)
-        ends: Floats = self.difference + width
-        return ends
 
     def rank_sets(self) -> list[tuple[int, int]]:
         """For each column 1 + how many are better, m - how many are worse: all sets hold the true ranks at once."""
@@ -91,16 +88,15 @@ def all_pairs(
 ) -> Pairwise:
     """Compare all columns with each other, or those pairs that are asked for, at a family-wise level.
 
-    The statistic of an ordered pair is the mean paired difference over its standard error. Its reference is the largest
-    such statistic when the centred rows (samples) change their signs at random, a whole row at once, so that methods
-    stay as correlated as they are. P-values are those of the step-down over ordered pairs (Romano and Wolf 2005):
-    the k-th largest statistic is compared with the largest over itself and all smaller ones. Up to EXACT samples all
-    2^n patterns are enumerated; the two that flip nothing have a centred statistic of zero and stand for the data
-    themselves. Exact size needs differences symmetric about their mean; `slalom-bench simulate` shows what it is where
-    they are not.
+    The statistic of an ordered pair is (wins - losses) / sqrt(wins + losses) over samples, ties left out: the sign
+    test. Its reference is the largest such statistic when rows (samples) change their signs at random, a whole row at
+    once, so that methods stay as correlated as they are. P-values are those of the step-down over ordered pairs (Romano
+    and Wolf 2005): the k-th largest statistic is compared with the largest over itself and all smaller ones. Up to
+    EXACT samples all 2^n patterns are enumerated. The interval of a median difference holds every shift of the scores
+    that the test does not reject.
 
     Args:
-        scores: n samples x m methods, finite, smaller is better, on the scale on which means are compared.
+        scores: n samples x m methods, finite, smaller is better.
         among: the pairs of columns that are the family, each in both orders; None: all of them. P-values of others
             are 1, and the critical value says nothing of them.
         level: the chance that any pair is separated wrongly.
@@ -108,7 +104,7 @@ def all_pairs(
         flips: how many of them, for more than EXACT samples.
 
     Returns:
-        Differences, standard errors, the critical value of simultaneous intervals, and adjusted p-values.
+        Median differences with simultaneous intervals, shares of wins, and adjusted p-values.
 
     Reference:
         Romano and Wolf 2005, Exact and approximate stepdown methods for multiple hypothesis testing, JASA; Mogstad,
@@ -117,52 +113,70 @@ def all_pairs(
     n, m = scores.shape
     if not 0 < level < 1:
         raise InvalidInput(f"a level is between 0 and 1, not {level}")
-    means = scores.mean(axis=0) if n else np.zeros(m)
-    difference = means[:, None] - means
-    if n < 2 or m < 2:
-        return Pairwise(n, difference, np.zeros((m, m)), np.inf, np.ones((m, m)), level)
-    centred = scores - means
-    # row by row: all at once would take n x m x m numbers
-    squares = np.stack([((centred - centred[:, i : i + 1]) ** 2).sum(axis=0) for i in range(m)])
-    noise = ROUNDING * float(np.abs(scores).max())
-    squares[squares <= n * noise**2] = 0.0
-    error = np.sqrt(squares / (n - 1) / n)
-    certain = np.where(-difference > noise, np.inf, 0.0)
-    observed = np.divide(-difference, error, out=certain, where=error > 0)
     family = np.triu_indices(m, 1) if among is None else tuple(np.array(among, np.intp).reshape(-1, 2).T)
-    p, critical = _against_flips(observed, centred, squares, family, level, seed, flips)
-    return Pairwise(n, difference, error, critical, p, level)
+    noise = ROUNDING * float(np.abs(scores).max(initial=0.0))
+    wins = np.stack([(scores[:, i : i + 1] < scores - noise).mean(axis=0) for i in range(m)]) if n else np.zeros((m, m))
+    if n < 2 or m < 2:
+        nothing = np.full((m, m), np.inf)
+        np.fill_diagonal(nothing, 0.0)
+        return Pairwise(n, _orders(scores, None), nothing, wins, np.inf, np.ones((m, m)), level)
+    p, critical = against_flips(_signs(scores, family, noise), m, family, level, seed, flips)
+    return Pairwise(n, _orders(scores, None), _orders(scores, critical), wins, critical, p, level)
 
 
-def _against_flips(
-    observed: Floats,
-    centred: Floats,
-    squares: Floats,
-    family: tuple[Ints, ...],
-    level: float,
-    seed: int,
-    flips: int,
+def _place(n: int, critical: float) -> int:
+    """Of n sorted differences, the place of the upper end: as many may lie below it as the test does not reject."""
+    return n if not np.isfinite(critical) else int(np.floor((n + critical * np.sqrt(n)) / 2 + SLACK))
+
+
+def _orders(scores: Floats, critical: float | None) -> Floats:
+    """m x m: medians of the differences, row minus column, or with a critical value the upper ends of their intervals.
+
+    Row by row: all at once would take n x m x m numbers.
+    """
+    n, m = scores.shape
+    place = None if critical is None else _place(n, critical)
+    if not n or (place is not None and place >= n):
+        found = np.full((m, m), 0.0 if place is None else np.inf)
+        np.fill_diagonal(found, 0.0)
+        return found
+    columns = np.ascontiguousarray(scores.T)
+    rows = (np.sort(column - columns, axis=1) for column in columns)
+    return np.stack([np.median(row, axis=1) if place is None else row[:, place].copy() for row in rows])
+
+
+def _signs(scores: Floats, family: tuple[Ints, ...], noise: float) -> Floats:
+    """Samples x pairs: 1 where the first of a pair is better, -1 where the second is, 0 for a tie."""
+    one, other = family
+    found = np.empty((len(scores), len(one)), np.float32)
+    for row, x in zip(found, scores, strict=True):
+        difference = x[other] - x[one]
+        row[:] = np.sign(difference) * (np.abs(difference) > noise)
+    return found
+
+
+def against_flips(
+    signs: Floats, m: int, family: tuple[Ints, ...], level: float, seed: int, flips: int
 ) -> tuple[Floats, float]:
-    """Step-down p-values of the observed statistics (m x m), and the single-step critical value.
+    """Step-down p-values (m x m) of what the signs (samples x pairs) say, and the single-step critical value.
 
     A pair in the other order has minus the statistic. So pairs are kept once, the better column first: the largest over
     one of them and all ordered pairs below it is the largest over it and those after it, or minus the smallest of all.
     """
-    n, m = centred.shape
     one, other = family
-    turned = observed[one, other] < observed[other, one]
-    first, second = np.where(turned, other, one), np.where(turned, one, other)
-    order = np.argsort(-observed[first, second], kind="stable")
-    first, second = first[order], second[order]
-    t, square = observed[first, second], squares[first, second][:, None]
-    floor, due = SLACK * square, (t * (1 - SLACK) - SLACK)[:, None]
+    n = len(signs)
+    signs /= np.sqrt(np.maximum(np.count_nonzero(signs, axis=0), 1))
+    observed = signs.sum(axis=0)
+    order = np.argsort(-np.abs(observed), kind="stable")
+    signs *= np.where(observed < 0, -1, 1)
+    signs = np.take(signs, order, axis=1)
+    first, second = (np.where(observed < 0, *ends)[order] for ends in ((other, one), (one, other)))
+    t = np.abs(observed[order]).astype(np.float64)
+    due = (t - SLACK)[:, None]
     reached = np.zeros(len(t))
     maxima = np.empty(0)
-    for signs in _patterns(n, 2 * len(t), flips, seed):
-        sums = (signs @ centred).T
-        total = sums[second] - sums[first]
-        variance = np.maximum(square - total**2 / n, floor) / (n - 1)
-        flipped = np.divide(total, np.sqrt(n * variance), out=np.zeros_like(total), where=variance > 0)
+    for pattern in _patterns(n, 2 * len(t), flips, seed):
+        flipped = (pattern.astype(np.float32) @ signs).T
         largest = np.maximum.accumulate(flipped[::-1], axis=0)[::-1]
         largest = np.maximum(largest, -flipped.min(axis=0))
         reached += (largest >= due).sum(axis=1)

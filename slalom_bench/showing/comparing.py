@@ -14,8 +14,8 @@ from slalom_bench.showing.wording import heading, number
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MARKS = (
-    "best, or no other is significantly better by what could matter (all pairs at once, sign flips of studentised "
-    "paired differences on the common samples, family-wise 5 %)"
+    "no other does better on significantly more texts, by what could matter (sign tests of all pairs at once on the "
+    "common texts, family-wise 5 %)"
 )
 RANKS = "The rank is a set; the sets of all rows hold the true ranks at once in 95 % of cases"
 LOG_SCALE = "compared on the log scale, where the geometric mean leads and the arithmetic one follows"
@@ -24,13 +24,14 @@ INTERVALS = (
     "metrics compared on the log scale (there the arithmetic mean follows)"
 )
 EFFECTS = (
-    f"Row minus best ({TIMES}: row over best, on the log scale) with its interval, simultaneous over all pairs. =: not "
-    "separable; ≈: no worse by what matters."
+    f"Median over texts of row minus best ({TIMES}: row over best, on the log scale) with its interval, simultaneous "
+    "over all pairs. The best: the first, by its mean, of those that no other beats on significantly more texts. =: "
+    "not separable; ≈: no worse by what matters."
 )
 QUALITY = (
     "Over methods without the baselines (random, zero). "
-    "Pairs told apart: share of all pairs of methods that are significantly different by what could matter. "
-    "Tied with the best: methods that none is significantly better than by what could matter, the best included. "
+    "Pairs told apart: share of all pairs of which one does better on significantly more texts, by what could matter. "
+    "Tied with the best: methods that no other beats so, the best included. "
     "Reliability: split-half over texts, Spearman-Brown. Masks: rank stability over masks, the Spearman "
     "correlation over methods between their means from either half of the masks, for metrics that draw some. "
     "Texts for the top two: to separate them with 80 % power at the level of this table, if their difference is "

@@ -25,7 +25,8 @@ def simulation_tables(plan: Plan, lines: Sequence[Separation | Coverage]) -> str
     rows = [
         [
             *(line.law, line.scale, str(line.texts), str(line.methods), _bold(line.size, line.size > MOST)),
-            *(f"{line.unmarked:.1%}", _bold(line.rank_coverage, line.rank_coverage < 1 - MOST)),
+            f"{line.unmarked:.1%}",
+            "" if line.rank_coverage is None else _bold(line.rank_coverage, line.rank_coverage < 1 - MOST),
         ]
         for line in separations
     ]

@@ -207,8 +207,8 @@ def _caption(board: Board, intervals: bool) -> str:
         else "mean, on the log scale the geometric one (intervals in the report and with --json)"
     )
     lines = [
-        f"{shown}; (n): n samples undefined; * best, or none is significantly better by what matters (all pairs, 5 %); "
-        "costs are per sample, as if run alone.",
+        f"{shown}; (n): n samples undefined; * none does better on significantly more texts by what matters (all "
+        "pairs, 5 %); costs are per sample, as if run alone.",
         f"Content {said.task.content[:12]} ({said.task.source}), weights {said.model.identity[:12]} "
         f"(training: {training(board)}), protocol {said.protocol}, removal {said.removal}, tokens: {cut(board)}",
         *(f"the model itself, {name}: {value}" for name, value in about_model(board)),

@@ -57,28 +57,31 @@ def test_noise_is_not_reliable():
     assert reliability(rng.normal(size=(20, 12)) + np.arange(12)) > 0.98
 
 
-@pytest.mark.parametrize(("effect", "level", "power"), [(0.5, 0.05, 0.8), (0.2, 0.05, 0.9), (1.0, 0.001, 0.8)])
-def test_texts_needed_are_the_fewest_with_the_power(effect, level, power):
+@pytest.mark.parametrize(("wins", "level", "power"), [(0.7, 0.05, 0.8), (0.6, 0.05, 0.9), (0.8, 0.001, 0.8)])
+def test_texts_needed_have_the_power_by_exact_binomials(wins, level, power):
     def found(n):
-        critical = stats.t(n - 1).ppf(1 - level / 2)
-        return stats.nct(n - 1, effect * np.sqrt(n)).sf(critical)
+        critical = stats.binom(n, 0.5).isf(level / 2)  # more than so many wins are too many
+        return stats.binom(n, wins).sf(critical)
 
-    n = texts_needed(effect, level, power)
-    assert found(n) >= power > found(n - 1)
+    n = texts_needed(wins, level, power)
+    # by the normal approximation, and the power of an exact test goes up and down by a text
+    assert max(found(k) for k in range(n, n + 6)) >= power - 0.03
+    assert found(int(0.9 * n)) < power + 0.03
 
 
 def test_texts_needed_at_the_edges():
-    assert texts_needed(0.0, 0.05) is None
-    assert texts_needed(1e-6, 0.05) is None
-    assert texts_needed(np.inf, 0.05) == texts_needed(5.0, 0.05) == 6  # fewer separate nothing on a board
-    assert texts_needed(-0.5, 0.05) == texts_needed(0.5, 0.05) == 34
+    assert texts_needed(0.5, 0.05) is None
+    assert texts_needed(0.5 + 1e-6, 0.05) is None
+    assert texts_needed(1.0, 0.05) == 6  # fewer separate nothing on a board
+    assert texts_needed(1.0, 1e-9) >= 31  # 2 / 2^31 is below it, 2 / 2^30 is not
+    assert texts_needed(0.25, 0.05) == texts_needed(0.75, 0.05) == 31
 
 
 def test_texts_needed_keep_their_word_in_simulation():
     rng = np.random.default_rng(1)
-    n = texts_needed(0.6, 0.05)
-    p = [stats.ttest_1samp(rng.normal(0.6, 1, n), 0).pvalue for _ in range(2000)]
-    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.8, abs=0.04)
+    n = texts_needed(0.75, 0.05)
+    p = [stats.binomtest(int((rng.random(n) < 0.75).sum()), n).pvalue for _ in range(1000)]
+    assert np.mean(np.array(p) < 0.05) == pytest.approx(0.8, abs=0.08)
 
 
 def test_the_top_two_are_compared_at_the_level_of_the_board():
@@ -87,18 +90,17 @@ def test_the_top_two_are_compared_at_the_level_of_the_board():
     quality = metric_quality(ranking)
     assert quality.top == ("first", "second")
     level = pair_level(ranking.pairs)
-    assert level == pytest.approx(2 * stats.t(19).sf(ranking.pairs.critical))
+    assert level == pytest.approx(2 * stats.norm.sf(ranking.pairs.critical))
     assert level < 0.05
     d = np.array(list(table["second"].values())) - np.array(list(table["first"].values()))
-    assert quality.texts_needed == texts_needed(d.mean() / d.std(ddof=1), level)
+    assert quality.texts_needed == texts_needed((d > 0).mean(), level)
     assert quality.top_matters
     assert not metric_quality(rank(table, "lower", relevant=2.0)).top_matters
     # of four texts there is no critical value: Bonferroni's level over three pairs
     few = rank(shifted(4, {"a": 0, "b": 0.1, "c": 2}, 0.5), "lower")
     assert pair_level(few.pairs) == pytest.approx(0.05 / 3)
-    effect = abs(few.pairs.difference[0, 1]) / (few.pairs.error[0, 1] * 2)
-    assert set(metric_quality(few).top) == {"a", "b"}
-    assert metric_quality(few).texts_needed == texts_needed(effect, 0.05 / 3)
+    first, second = (list(few.names).index(name) for name in metric_quality(few).top)
+    assert metric_quality(few).texts_needed == texts_needed(few.pairs.wins[first, second], 0.05 / 3)
 
 
 def test_a_metric_is_not_judged_by_telling_methods_from_baselines():

@@ -64,6 +64,18 @@ def test_equal_methods_are_not_told_apart():
     assert np.mean(wrong) <= 0.12
 
 
+def test_a_mean_that_one_text_made_is_first_by_place_and_not_marked():
+    """`lucky` is worse on 19 of 20 texts and far better on one."""
+    rng = np.random.default_rng(3)
+    steady = {f"s{i}": float(x) for i, x in enumerate(rng.normal(0, 1, 20))}
+    lucky = {key: x + (0.5 if i else -50.0) for i, (key, x) in enumerate(steady.items())}
+    ranked = rank({"steady": steady, "lucky": lucky}, "lower").rows
+    assert [(r.name, r.rank, r.verdict) for r in ranked] == [("lucky", 1, "worse"), ("steady", 2, "best")]
+    assert ranked[0].to_best.value == pytest.approx(0.5)
+    assert (ranked[0].to_best.wins, ranked[0].to_best.losses) == (0.05, 0.95)
+    assert (ranked[0].rank_low, ranked[1].rank_high) == (2, 1)
+
+
 def test_identical_rows_share_a_place():
     row = {f"s{i}": 0.1 * i for i in range(10)}
     ranked = rank({"b": row, "a": dict(row), "c": {key: x + 1 for key, x in row.items()}}, "lower").rows
@@ -120,7 +132,9 @@ def test_the_log_scale_compares_geometric_means_and_gives_ratios():
     assert [r.geometric.value for r in ranked] == pytest.approx([2.0, 3.0])
     assert (ranked[1].geometric.low, ranked[1].geometric.high) == (pytest.approx(3), pytest.approx(3))
     assert ranked[1].to_best.ratio
-    assert ranked[1].to_best.value == pytest.approx(1.5)
+    # of the ratios 3, 3, 3/8 and 3/2 the median on the log scale is sqrt(3 * 3/2)
+    assert ranked[1].to_best.value == pytest.approx(np.sqrt(4.5))
+    assert (ranked[1].to_best.wins, ranked[1].to_best.losses) == (0.25, 0.75)
     assert [r.name for r in rank({"b": b, "a": a}, "lower").rows] == ["a", "b"]  # means 3 and 3: by name
     # logarithms 0, 0, log 8, log 2: Student's interval by hand
     logs = np.log([1, 1, 8, 2])
