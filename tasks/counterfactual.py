@@ -62,6 +62,7 @@ class ImdbCounterfactual:
         "download the authors' train_paired.tsv and test_paired.tsv (sentiment/combined/paired of "
         "counterfactually-augmented-data) into DIR/imdb_counterfactual and give --data-dir DIR or set "
         "SLALOM_BENCH_DATA=DIR",
+        "name a dataset of the hub with the same columns: --task imdb-counterfactual:hub=OWNER/NAME",
     )
 
     def __init__(self, texts: str = "revised", hub: str | None = None) -> None:

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,7 +182,7 @@ class TrainedModel:
             "training": VERSION,
             "task": task.task,
             "content": content_hash(self.training_examples(task)) if task.train else task.source.content_hash,
-            "recipe": asdict(self.recipe(task.task, bool(task.truth))),
+            "recipe": self.recipe(task.task, bool(task.truth)).recorded(),
             "start": dict(self.start(task, options)),
         }
 

@@ -228,20 +228,22 @@ class MiniBert(Mini):
     recipe_defaults = _PLACED
 
 
-@model("mini-distilbert", version=2, family="transformer", tier="embedded")
+@model("mini-distilbert", version=3, family="transformer", tier="embedded")
 class MiniDistilBert(Mini):
     """A 2-layer, 128-wide DistilBERT trained on IMDB reviews, shipped with the package."""
 
     name, architecture = "mini-distilbert", "distilbert"
-    recipe_defaults = replace(_PLACED, epochs=5)
+    recipe_defaults = replace(_PLACED, epochs=5, averaged=0.8)
 
 
-@model("mini-gpt2", version=2, family="transformer", tier="embedded")
+@model("mini-gpt2", version=3, family="transformer", tier="embedded")
 class MiniGpt2(Mini):
     """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package."""
 
     name, architecture = "mini-gpt2", "gpt2"
-    recipe_defaults = replace(_PLACED, learning_rate=1.5e-3, prefix_loss=0.5, position_rate=0.01)
+    recipe_defaults = replace(
+        _PLACED, epochs=5, learning_rate=1.5e-3, prefix_loss=0.5, position_rate=0.01, averaged=0.5
+    )
 
 
 @model("mini-rotary", version=1, family="transformer", tier="embedded")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
     from slalom_bench.backends.torch_backend import TorchBackend
-    from slalom_bench.models.training_state import TrainingReport
+    from slalom_bench.models.training_state import Trained, TrainingReport
 
 VERSION = 2
 """Part of every cache key: goes up when the loop below would give other weights."""
@@ -60,6 +60,9 @@ class Recipe:
     it learns at the full rate is noise, other than its neighbours'."""
     prefix_loss: float = 0.0
     """Weight of the loss at every earlier position of a last-token classifier: each prefix predicts the label."""
+    averaged: float = 0.0
+    """Share of the steps, the last ones, whose mean of weights is what the last epoch leaves: it errs less than the
+    weights of any one step."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "max_tokens"):
@@ -69,6 +72,12 @@ class Recipe:
             raise InvalidInput(f"learning_rate must be positive, not {self.learning_rate}")
         if not 0 < self.validation < 1:
             raise InvalidInput(f"validation must be a share between 0 and 1, not {self.validation}")
+        if not 0 <= self.averaged <= 1:
+            raise InvalidInput(f"averaged must be a share from 0 to 1, not {self.averaged}")
+
+    def recorded(self) -> dict[str, Any]:
+        """As it stands in records and cache keys: without `averaged` where nothing is, as before there was such."""
+        return {name: value for name, value in asdict(self).items() if name != "averaged" or value}
 
 
 @dataclass(frozen=True)
@@ -271,16 +280,20 @@ def fit(
         say: takes lines of progress.
         by_loss: whether the best epoch is that of the lowest validation loss.
     """
-    from slalom_bench.models.training_state import read_weights, restore, save
+    from torch.optim.swa_utils import AveragedModel
+
+    from slalom_bench.models.training_state import Trained, read_weights
 
     module = backend.module
-    optimizer = _adamw(backend, recipe)
-    report = restore(module, optimizer, state)
+    trained = Trained(module, _adamw(backend, recipe), AveragedModel(module) if recipe.averaged else None)
+    report = trained.restore(state)
     if report.history or report.losses:
         batch = f" and batch {len(report.losses)} of the next" if report.losses else ""
         say(f"continuing after epoch {len(report.history)} of {recipe.epochs}{batch}")
     for epoch in range(len(report.history), recipe.epochs):
-        row = _epoch(backend, optimizer, train(epoch), recipe, say, report, state)
+        row = _epoch(backend, trained, train(epoch), recipe, say, report, state)
+        if trained.mean is not None and epoch == recipe.epochs - 1:
+            module.load_state_dict(trained.mean.module.state_dict())
         row["accuracy"], row["loss"] = evaluate(backend, validation)
         report.history.append(row)
         report.losses, report.spent = [], 0.0
@@ -291,7 +304,7 @@ def fit(
             f"epoch {epoch + 1}/{recipe.epochs}: train loss {row['train_loss']:.4f}, validation accuracy "
             f"{row['accuracy']:.4f}, loss {row['loss']:.4f} ({row['seconds']:.0f} s)"
         )
-        save(module, optimizer, report, state)
+        trained.save(report, state)
     read_weights(module, state / "best.safetensors")
     module.eval()
     return report
@@ -299,7 +312,7 @@ def fit(
 
 def _epoch(
     backend: TorchBackend,
-    optimizer: torch.optim.Optimizer,
+    trained: Trained,
     data: Labelled,
     recipe: Recipe,
     say: Say,
@@ -309,9 +322,9 @@ def _epoch(
     """One pass, or the rest of one; all randomness comes from (seed, epoch), so that a resumed training repeats it."""
     import torch
 
-    from slalom_bench.models.training_state import restore_generators, save
+    from slalom_bench.models.training_state import restore_generators
 
-    module, epoch, losses = backend.module, len(report.history), report.losses
+    module, epoch, losses, optimizer = backend.module, len(report.history), report.losses, trained.optimizer
     rng = np.random.default_rng(np.random.SeedSequence([recipe.seed, epoch]))
     per_epoch = sum(
         -(-min(50 * recipe.batch_size, len(data) - i) // recipe.batch_size)
@@ -335,12 +348,14 @@ def _epoch(
             loss.backward()
             torch.nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             optimizer.step()
+            if trained.mean is not None and epoch * per_epoch + i >= round((1 - recipe.averaged) * (steps - 1)):
+                trained.mean.update_parameters(module)
             losses.append(loss.item())
             advance(float(np.mean(losses[-50:])))
             if estimate is not None:
                 estimate(i + 1)
             if (now := time.perf_counter()) - saved > _SAVE_EVERY:
                 report.spent, start, saved = report.spent + now - start, now, now
-                save(module, optimizer, report, state)
+                trained.save(report, state)
     module.eval()
     return {"train_loss": float(np.mean(losses)), "seconds": report.spent + time.perf_counter() - start}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
+    from torch.optim.swa_utils import AveragedModel
 
 
 @dataclass
@@ -49,51 +50,62 @@ def read_weights(module: torch.nn.Module, path: Path) -> None:
     module.load_state_dict(load_file(path))
 
 
-def save(module: torch.nn.Module, optimizer: torch.optim.Optimizer, report: TrainingReport, state: Path) -> None:
-    """A whole directory, put in place by renames so that a kill leaves the old or the new; also inside an epoch."""
-    from safetensors.torch import save_file
+@dataclass
+class Trained:
+    """What changes from step to step: a module, its optimizer, and the mean of its weights where one is taken."""
 
-    fresh = state.with_name(state.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    _write_weights(module, fresh / "weights.safetensors")
-    tensors = {
-        f"{i}.{key}": tensor.cpu().contiguous()
-        for i, entry in optimizer.state_dict()["state"].items()
-        for key, tensor in entry.items()
-    }
-    save_file(tensors, fresh / "optimizer.safetensors")
-    if report.losses:
-        save_file(_generators(), fresh / "generators.safetensors")
-    if report.history:
-        newest = not report.losses and report.best_epoch == len(report.history) - 1
-        best = fresh / "weights.safetensors" if newest else state / "best.safetensors"
-        shutil.copyfile(best, fresh / "best.safetensors")
-    (fresh / "report.json").write_text(json.dumps(asdict(report)))
-    old = state.with_name(state.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if state.exists():
-        state.rename(old)
-    fresh.rename(state)
-    shutil.rmtree(old, ignore_errors=True)
+    module: torch.nn.Module
+    optimizer: torch.optim.Optimizer
+    mean: AveragedModel | None = None
 
+    def save(self, report: TrainingReport, state: Path) -> None:
+        """A whole directory, put in place by renames so that a kill leaves the old or the new; also inside an epoch."""
+        from safetensors.torch import save_file
 
-def restore(module: torch.nn.Module, optimizer: torch.optim.Optimizer, state: Path) -> TrainingReport:
-    """What was saved last, or an empty report; a kill between the two renames left it in `.old`."""
-    from safetensors.torch import load_file
+        fresh = state.with_name(state.name + ".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(parents=True)
+        _write_weights(self.module, fresh / "weights.safetensors")
+        if self.mean is not None:
+            _write_weights(self.mean, fresh / "mean.safetensors")
+        tensors = {
+            f"{i}.{key}": tensor.cpu().contiguous()
+            for i, entry in self.optimizer.state_dict()["state"].items()
+            for key, tensor in entry.items()
+        }
+        save_file(tensors, fresh / "optimizer.safetensors")
+        if report.losses:
+            save_file(_generators(), fresh / "generators.safetensors")
+        if report.history:
+            newest = not report.losses and report.best_epoch == len(report.history) - 1
+            best = fresh / "weights.safetensors" if newest else state / "best.safetensors"
+            shutil.copyfile(best, fresh / "best.safetensors")
+        (fresh / "report.json").write_text(json.dumps(asdict(report)))
+        old = state.with_name(state.name + ".old")
+        shutil.rmtree(old, ignore_errors=True)
+        if state.exists():
+            state.rename(old)
+        fresh.rename(state)
+        shutil.rmtree(old, ignore_errors=True)
 
-    old = state.with_name(state.name + ".old")
-    if not state.exists() and old.exists():
-        old.rename(state)
-    if not (state / "report.json").exists():
-        return TrainingReport()
-    read_weights(module, state / "weights.safetensors")
-    entries: dict[int, dict[str, torch.Tensor]] = {}
-    for name, tensor in load_file(state / "optimizer.safetensors").items():
-        index, key = name.split(".", 1)
-        entries.setdefault(int(index), {})[key] = tensor
-    optimizer.load_state_dict({"state": entries, "param_groups": optimizer.state_dict()["param_groups"]})
-    return TrainingReport(**json.loads((state / "report.json").read_text()))
+    def restore(self, state: Path) -> TrainingReport:
+        """What was saved last, or an empty report; a kill between the two renames left it in `.old`."""
+        from safetensors.torch import load_file
+
+        old = state.with_name(state.name + ".old")
+        if not state.exists() and old.exists():
+            old.rename(state)
+        if not (state / "report.json").exists():
+            return TrainingReport()
+        read_weights(self.module, state / "weights.safetensors")
+        if self.mean is not None:
+            read_weights(self.mean, state / "mean.safetensors")
+        entries: dict[int, dict[str, torch.Tensor]] = {}
+        for name, tensor in load_file(state / "optimizer.safetensors").items():
+            index, key = name.split(".", 1)
+            entries.setdefault(int(index), {})[key] = tensor
+        self.optimizer.load_state_dict({"state": entries, "param_groups": self.optimizer.state_dict()["param_groups"]})
+        return TrainingReport(**json.loads((state / "report.json").read_text()))
 
 
 def _generators() -> dict[str, torch.Tensor]:

@@ -71,7 +71,7 @@ def test_the_card_says_how_it_was_made_and_what_it_reaches(name: str) -> None:
     card = json.loads((directory(name) / "card.json").read_text())
     assert card["accuracy"]["official test, 256 tokens"] >= (0.80 if name in ("mini-gpt2", "mini-alibi") else 0.84)
     assert card["command"].startswith(f"slalom-bench train --task imdb --model {name}")
-    assert card["recipe"] == json.loads(json.dumps(vars(MINIS[name](weights="trained").recipe("imdb"))))
+    assert card["recipe"] == MINIS[name](weights="trained").recipe("imdb").recorded()
     for needed in ("seed", "split", "training seconds", "data", "licence", "weights sha256"):
         assert card[needed] not in (None, ""), needed
     readme = (directory(name) / "README.md").read_text()

@@ -86,7 +86,7 @@ def test_a_training_killed_inside_an_epoch_ends_as_an_undisturbed_one(
     from slalom_bench.models import training
 
     data, validation = separable(96, 0), separable(40, 1)
-    recipe = replace(RECIPE, epochs=2, position_jitter=0.5)
+    recipe = replace(RECIPE, epochs=2, position_jitter=0.5, averaged=0.7)
     monkeypatch.setattr(training, "_SAVE_EVERY", 0.0)
     loss, calls = training.batch_loss, []
 
@@ -114,6 +114,34 @@ def test_a_training_killed_inside_an_epoch_ends_as_an_undisturbed_one(
     assert len(calls) == 2 * 6 + 2
     assert undisturbed.identity() == resumed.identity()
     assert [row["train_loss"] for row in one.history] == [row["train_loss"] for row in two.history]
+
+
+@pytest.mark.parametrize(("share", "steps"), [(0.0, 1), (0.01, 1), (0.5, 10), (1.0, 18)])
+def test_the_last_epoch_leaves_the_mean_of_the_last_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, steps: int
+) -> None:
+    """18 steps in all; what the epochs before leave is not touched."""
+    import torch
+
+    from slalom_bench.models import training
+
+    seen: list[torch.Tensor] = []
+    backend, rate_of = random_backend("bert", scale=1.0), training._adamw
+    watched = next(p for p in backend.module.parameters() if p.dim() == 2)
+
+    def watching(*given: object) -> torch.optim.Optimizer:
+        optimizer = rate_of(*given)  # type: ignore[arg-type]
+        optimizer.register_step_post_hook(lambda *_: seen.append(watched.detach().clone()))
+        return optimizer
+
+    monkeypatch.setattr(training, "_adamw", watching)
+    # one validation text: the last epoch counts as good as any
+    validation = Labelled(separable(1, 1).sequences, separable(1, 1).labels)
+    recipe = replace(RECIPE, averaged=share)
+    report = fit(backend, lambda epoch: separable(96, 0), validation, recipe, tmp_path / "state", silent)
+    assert (report.best_epoch, len(seen)) == (2, 18)
+    assert torch.allclose(watched, torch.stack(seen[-steps:]).mean(dim=0), atol=1e-6)
+    assert steps == 1 or not torch.allclose(watched, seen[-1], atol=1e-6)
 
 
 def test_a_short_epoch_is_not_the_best_once_there_is_a_long_one(tmp_path: Path) -> None:
@@ -270,7 +298,9 @@ def test_a_text_without_a_label_is_named() -> None:
         labelled(random_backend().tokens, [Example("lone", "w1 w2")], 10)
 
 
-@pytest.mark.parametrize("bad", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"validation": 1.0}])
+@pytest.mark.parametrize(
+    "bad", [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"validation": 1.0}, {"averaged": 2.0}]
+)
 def test_impossible_recipes_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(bad))):
         Recipe(**bad)  # type: ignore[arg-type]
@@ -326,6 +356,12 @@ def test_everything_that_shapes_the_weights_is_in_the_key(linear: TaskData) -> N
     ]
     keys = {json.dumps(model.identity(task, QUIET), sort_keys=True) for model, task in variants}
     assert len(keys) == len(variants)
+
+
+def test_a_recipe_that_averages_nothing_has_the_key_it_had_before_there_was_averaging() -> None:
+    assert "averaged" not in Recipe().recorded()
+    assert Recipe(averaged=0.4).recorded() == {**Recipe().recorded(), "averaged": 0.4}
+    assert set(vars(Recipe())) - set(Recipe().recorded()) == {"averaged"}
 
 
 def test_evaluation_texts_without_labels_give_no_test_accuracy(cache: Path, linear: TaskData) -> None:

@@ -136,5 +136,5 @@ def test_a_hub_dataset_that_is_named(folder: Path, tmp_path: Path, monkeypatch: 
     with pytest.raises(InvalidInput, match=r"test has no column batch_id .it has Sentiment, Text.: texts can only"):
         load_task("imdb-counterfactual", {"hub": str(tmp_path / "unpaired")})
     monkeypatch.setattr(sources, "probe", lambda repository: "the hub answered 404")
-    with pytest.raises(InvalidInput, match=r"hub nobody/nothing: the hub answered 404"):
+    with pytest.raises(InvalidInput, match=r"(?s)hub nobody/nothing: the hub answered 404.*hub=OWNER/NAME"):
         load_task("imdb-counterfactual", {"hub": "nobody/nothing"})
