@@ -14,10 +14,11 @@ def leaderboard_command(
     strict: Annotated[bool, typer.Option("--strict", help="Stop at the first file that cannot be used.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit code 1 if a page is stale.")] = False,
 ) -> None:
-    """Make leaderboards/*.md (one for each task) and leaderboards/index.html from leaderboards/results/*.json.
+    """Make the pages of leaderboards/ from leaderboards/results/*.json: README.md, one for each task, index.html.
 
-    The same results give the same bytes. A file that cannot be used is named and left out, and the exit code
-    is 1 then.
+    In the folder of a task every table has a page of its own. The answers across tasks also go into the README beside
+    leaderboards/, where it has the marks for them. The same results give the same bytes. A file that cannot be used is
+    named and left out, and the exit code is 1 then.
 
     Examples:
 
@@ -27,12 +28,13 @@ def leaderboard_command(
     """
     from slalom_bench.core.safe_text import line
     from slalom_bench.results.attestation import read_attestations
-    from slalom_bench.showing.leaderboard import generate, read_results, stale, write
+    from slalom_bench.showing.leaderboard import README, content, generate, read_results, stale, write
 
     left_out: list[str] = []
     folder = results or out / "results"
     submissions = read_results(folder, None if strict else left_out)
-    files = generate(submissions, read_attestations(folder, submissions, None if strict else left_out))
+    attestations = read_attestations(folder, submissions, None if strict else left_out)
+    files = generate(submissions, attestations, content(out / README) or "")
     for wrong_file in left_out:
         typer.secho(f"left out: {line(wrong_file)}", fg="red", err=True)
     if check:

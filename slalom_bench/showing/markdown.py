@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Callable, Sequence
 
 from slalom_bench.core.safe_text import markdown as escape
 from slalom_bench.core.safe_text import markdown_code as code
 from slalom_bench.results.boards import Board, BoardCell, BoardRow
 from slalom_bench.results.carry_over import CarryOver
 from slalom_bench.results.removal_agreement import RuleAgreement
+from slalom_bench.running.identity import MetricLabel
 from slalom_bench.showing import besides, comparing, wording
 from slalom_bench.showing.comparing import INTERVALS, MARKS, RANKS
 from slalom_bench.showing.wording import MISSING, number
@@ -17,6 +19,27 @@ READING = (
     f"Mean [{INTERVALS}] (rank set). **Bold**: {MARKS}. {RANKS}. Undefined samples are counted and left out. "
     "Rows are in the order of the first metric; there is no average over metrics, because they measure unlike things."
 )
+KINDS = (
+    ("What the surrogate foretells", ("fidelity-", "strict-fidelity")),
+    ("What the ranking does to the model", ()),
+    ("What is known beside the model", ("nb-", "human-", "edit-", "recovery")),
+)
+"""Titles of the tables that a board of many metrics is shown in, and how the names of their metrics begin."""
+NAME = "NAME"
+"""Stands for the explainer in a command that many rows share."""
+MANY = 7
+"""Metrics that one table has room for."""
+
+
+def kinds(board: Board) -> list[tuple[str, list[MetricLabel]]]:
+    """The metrics of a board by what they are about; a board of few metrics is one table."""
+    if len(board.metrics) <= MANY:
+        return [("", list(board.metrics))]
+    found: dict[str, list[MetricLabel]] = {title: [] for title, _ in KINDS}
+    for label in board.metrics:
+        title = next((title for title, starts in KINDS if label.name.startswith(starts)), KINDS[1][0])
+        found[title].append(label)
+    return [(title, labels) for title, labels in found.items() if labels]
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[int] = ()) -> str:
@@ -28,7 +51,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
 
 
 def spell(cell: BoardCell | None) -> str:
-    """`0.012 [0.010, 0.015] (1-2)`, on the log scale `0.012 [0.010, 0.015], mean 0.02 (1-2)`, or why there is none."""
+    """`0.012 [0.010, 0.015] (1-2)`, or why there is none; on the log scale the geometric mean."""
     if cell is None:
         return MISSING
     result, first = cell.result, comparing.lead(cell)
@@ -38,21 +61,27 @@ def spell(cell: BoardCell | None) -> str:
     text = f"**{number(first)}**" if cell.marked else number(first)
     if (ends := comparing.interval(cell)) is not None:
         text += f" [{number(ends[0])}, {number(ends[1])}]"
-    return text + comparing.arithmetic(cell) + (f" ({cell.place})" if cell.place else " (not ranked)") + counts
+    return text + (f" ({cell.place})" if cell.place else " (not ranked)") + counts
 
 
 def quality(board: Board) -> str:
-    """The table of metrics, one row an explainer."""
-    header = ["explainer", *(escape(wording.heading(info)) for info in board.metrics.values())]
-    rows = [[escape(row.name), *(spell(row.cells.get(label)) for label in board.metrics)] for row in board.rows]
-    return table(header, rows)
+    """The tables of metrics, one row an explainer."""
+    return _tables(board, spell)
 
 
 def effects(board: Board) -> str:
     """How far every row is from the best."""
-    header = ["explainer", *(escape(wording.heading(info)) for info in board.metrics.values())]
-    rows = [[escape(name), *texts] for name, *texts in comparing.effect_rows(board)]
-    return f"{comparing.EFFECTS}\n\n{table(header, rows)}"
+    return f"{comparing.EFFECTS}\n\n{_tables(board, comparing.effect)}"
+
+
+def _tables(board: Board, text: Callable[[BoardCell | None], str]) -> str:
+    """A cell for every explainer and metric, in a table for each kind of metrics."""
+    parts = []
+    for title, labels in kinds(board):
+        header = ["explainer", *(escape(wording.heading(board.metrics[label])) for label in labels)]
+        rows = [[escape(row.name), *(text(row.cells.get(label)) for label in labels)] for row in board.rows]
+        parts += [f"**{title}**"] * bool(title) + [table(header, rows)]
+    return "\n\n".join(parts)
 
 
 def beside(board: Board) -> str:
@@ -140,21 +169,30 @@ def curves(board: Board) -> list[tuple[str, str]]:
 
 
 def undefined(board: Board) -> str:
-    """Why samples have no value, by explainer and metric."""
-    rows = []
+    """Why samples have no value: a line a metric and reason, with the explainers and how many samples of each."""
+    found: dict[tuple[str, str], list[str]] = {}
     for row in board.rows:
         for label, cell in row.cells.items():
             for reason, count in cell.result.reasons.items():
-                rows.append([escape(row.name), escape(board.metrics[label].name), escape(reason), str(count)])
-    return table(["explainer", "metric", "reason", "samples"], rows, [3]) if rows else "Every score is defined."
+                found.setdefault((board.metrics[label].name, reason), []).append(f"{row.name} {count}")
+    lines = [
+        f"- {escape(metric)}, {escape(reason)}: {escape(', '.join(who))}" for (metric, reason), who in found.items()
+    ]
+    return "\n".join(lines) or "Every score is defined."
 
 
 def commands(board: Board) -> str:
-    """The command of every row, whether it was computed again, and which other files say the same of it."""
-    lines = []
+    """The command that computes each row, once for rows that differ in the explainer alone; how the rows stand."""
+    found: dict[tuple[str, str], list[str]] = {}
     for row in board.rows:
-        same = "".join(f", the same in {escape(claim.submission.file_name)}" for claim in row.also)
-        lines.append(f"- {escape(row.name)}: {code(row.command)} ({escape(wording.standing(row))}{same})")
+        same = "".join(f", the same in {claim.submission.file_name}" for claim in row.also)
+        own = f"--explainer {shlex.quote(row.submitted.explainer.title)}"
+        words = row.command.replace(f"{own} ", f"--explainer {NAME} ", 1)
+        found.setdefault((words, wording.standing(row) + same), []).append(row.name)
+    lines = [
+        f"- {code(words)} with {NAME} one of {escape(', '.join(names))} ({escape(stands)})"
+        for (words, stands), names in found.items()
+    ]
     return "\n".join([wording.recomputed(board.rows), "", *lines])
 
 
@@ -163,22 +201,38 @@ def facts(board: Board) -> str:
     return "; ".join(f"{name} {escape(value)}" for name, value in wording.facts(board))
 
 
-def section(board: Board, level: int = 2) -> str:
-    """A whole table with its cost and commands."""
+def folded(title: str, text: str) -> str:
+    """A part that is closed until one asks for it."""
+    return f"<details><summary>{escape(title)}</summary>\n\n{text}\n\n</details>"
+
+
+def section(board: Board, level: int = 2, elsewhere: str = "") -> str:
+    """A whole table with its cost and commands; what follows the numbers is folded.
+
+    Args:
+        board: the table.
+        level: of its heading.
+        elsewhere: the file that has its differences; empty where they stand here.
+    """
     marks = "#" * level
     parts = [f"{marks} {escape(board.title)}", facts(board), quality(board)]
     parts += [f"The model itself, {escape(name)}: {escape(value)}" for name, value in wording.about_model(board)]
     if board.too_few:
         parts.append(wording.TOO_FEW)
     parts += [escape(note) for note in comparing.notes(board)]
+    if elsewhere:
+        parts.append(f"[Differences from the best, and what stands beside the headline values]({elsewhere})")
+    elif board.metrics:
+        parts.append(differences(board))
     if board.metrics:
-        parts += [f"{marks}# Difference from the best", effects(board)]
-        if besides.shown(board):
-            parts += [f"{marks}# {besides.TITLE}", beside(board)]
-        parts += [f"{marks}# How good each metric is here", metric_quality(board)]
-    for title, curve in curves(board):
-        parts += [f"{marks}# {escape(title)}", curve]
-    parts += [f"{marks}# Cost", cost(board)]
-    parts += [f"{marks}# Undefined", undefined(board)]
-    parts += [f"{marks}# Reproduce", commands(board)]
+        parts.append(folded("How good each metric is here", metric_quality(board)))
+    parts += [folded(title, curve) for title, curve in curves(board)]
+    parts += [folded("Cost", cost(board)), folded("Undefined", undefined(board))]
+    parts.append(folded("Reproduce", commands(board)))
     return "\n\n".join(parts)
+
+
+def differences(board: Board) -> str:
+    """How far rows are from the best, and what qualifies the headline values."""
+    parts = [folded("Difference from the best", effects(board))]
+    return "\n\n".join([*parts, *([folded(besides.TITLE, beside(board))] if besides.shown(board) else [])])

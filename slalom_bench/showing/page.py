@@ -18,13 +18,18 @@ from slalom_bench.entries import Tier
 from slalom_bench.results.across_tiers import across_tiers
 from slalom_bench.results.boards import Board
 from slalom_bench.results.carry_over import CarryOver
+from slalom_bench.results.headline import Headline
 from slalom_bench.showing import wording
+from slalom_bench.showing.answers import TIED, overview_table
 from slalom_bench.showing.comparing import CARRIED, NOT_CARRIED, carried_table
+from slalom_bench.showing.front import DASH, NEEDS, stem
+from slalom_bench.showing.fronts import front_view
 from slalom_bench.showing.views import board_view, budget_plots, column
 
 TABLE_ROWS = 200
 """Rows of a table on one page: a browser lays out a few thousand cells at once."""
-PAGE_ROWS = 500
+PAGE_ROWS = 150
+FIRST = "tables.html"
 TABLE_WEIGHT = 5
 """What stands about a table, in rows."""
 TEMPLATES = Path(__file__).parent / "templates"
@@ -99,32 +104,49 @@ def parts(board: Board) -> list[Part]:
     return made
 
 
-def pages(boards: Sequence[Board]) -> dict[str, str]:
-    """The leaderboard, file name to page: `index.html`, and where that would be too long `index-2.html` and so on."""
-    ordered = [board for tier, _, _ in GROUPS for board in boards if board.tier == tier]
+def pages(task: str, boards: Sequence[Board]) -> dict[str, str]:
+    """Every table of a task, file name to page: `tables.html`, and where that would be too long `tables-2.html`, ..."""
     held: list[list[Part]] = [[]]
     room = PAGE_ROWS
-    for part in (part for board in ordered for part in parts(board)):
+    for part in (part for board in boards for part in parts(board)):
         weight = len(part.board.rows) + TABLE_WEIGHT
         if weight > room and held[-1]:
             held.append([])
             room = PAGE_ROWS
         held[-1].append(part)
         room -= weight
-    names = ["index.html", *(f"index-{number}.html" for number in range(2, len(held) + 1))]
+    names = [FIRST, *(f"tables-{number}.html" for number in range(2, len(held) + 1))]
     titles = [" to ".join(dict.fromkeys((own[0].title, own[-1].title))) if own else "" for own in held]
     links = list(zip(names, titles, strict=True)) if len(names) > 1 else []
-    lead = wording.recomputed([row for board in boards for row in board.rows])
-    budgets = budget_plots(ordered)
+    budgets = budget_plots(boards)
     carried = across_tiers(boards)
-    return {name: _page(name, own, links, lead, budgets, carried) for name, own in zip(names, held, strict=True)}
+    return {name: _page(task, name, own, links, budgets, carried) for name, own in zip(names, held, strict=True)}
+
+
+def front_page(found: Sequence[Headline], boards: Sequence[Board]) -> str:
+    """`index.html`: the answers across tasks, then of every task its answers and its headline table."""
+    again = wording.recomputed([row for board in boards for row in board.rows])
+    heads, rows = overview_table(found)
+    return render(
+        "front.html",
+        title="slalom-bench leaderboard",
+        heading="Which token attribution explains a model best?",
+        lead="Faithfulness, ranking quality and cost of token attributions for text classifiers, with honest ties. "
+        f"{again}",
+        heads=heads,
+        rows=[(task, stem(task), cells) for task, cells in rows],
+        tasks=[front_view(one) for one in found],
+        tied=TIED,
+        needs=NEEDS,
+        dash=DASH,
+    )
 
 
 def _page(
+    task: str,
     name: str,
     held: Sequence[Part],
     links: Sequence[tuple[str, str]],
-    lead: str,
     budgets: Mapping[str, Sequence[dict[str, Any]]],
     carried: Sequence[CarryOver],
 ) -> str:
@@ -137,17 +159,16 @@ def _page(
     boards = [part.board for part in held]
     metrics = {(info.name, info.version): column(label, info) for b in boards for label, info in b.metrics.items()}
     choices = [
-        ("task", sorted({board.identity.task.name for board in boards})),
         ("model", sorted({board.identity.model.name for board in boards})),
         ("family", sorted({row.family for board in boards for row in board.rows})),
         ("protocol", sorted({board.identity.protocol for board in boards})),
     ]
     return render(
         "index.html",
-        title="slalom-bench leaderboard",
-        heading="Which token attribution explains a model best?",
-        lead="Faithfulness, ranking quality and cost of token attributions for text classifiers, with intervals and "
-        f"honest ties. Each row names the command that computes it. {lead}",
+        title=f"{task}: every table",
+        heading=f"{task}: every table",
+        lead="With intervals, rank sets, differences from the best, costs, and the command that computes each row. "
+        f"{wording.recomputed([row for board in boards for row in board.rows])}",
         groups=groups,
         choices=choices,
         metrics=[metrics[key] for key in sorted(metrics)],

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from slalom_bench.core.safe_text import visible
 from slalom_bench.results.boards import Board, BoardCell, BoardRow
+from slalom_bench.results.headline import LAWS, RANKING, TRUTH
 from slalom_bench.results.submission import Machine, MetricInfo
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.profiling import pareto_front
@@ -222,9 +223,11 @@ def curve_plots(board: Board) -> list[dict[str, Any]]:
 
 
 def cost_plots(board: Board) -> list[dict[str, Any]]:
-    """Each metric against seconds inside one machine, and against queries; the Pareto front is marked."""
+    """The leading metrics against seconds inside one machine, and against queries; the Pareto front is marked."""
     made: list[dict[str, Any]] = []
-    for label, info in board.metrics.items():
+    leading = (*LAWS, *RANKING[:1], *TRUTH)
+    few = {label: info for label, info in board.metrics.items() if label.name in leading}
+    for label, info in (few or board.metrics).items():
         for machine, rows in board.machines():
             timed = {row.name: row.seconds for row in rows if row.seconds}
             note = f"Median seconds a sample on {machine}; filled points are the Pareto front."
