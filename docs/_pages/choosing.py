@@ -8,9 +8,11 @@ from pathlib import Path
 from cards import plain
 
 from slalom_bench import registry
+from slalom_bench.results import headline as headlines
 from slalom_bench.results.boards import SEARCH, Board, BoardRow, boards
 from slalom_bench.results.ranking import Ranked, rank
 from slalom_bench.results.submission import MetricInfo
+from slalom_bench.showing import front
 from slalom_bench.showing.leaderboard import read_results
 
 HERE = Path(__file__).resolve().parent
@@ -48,6 +50,13 @@ def page() -> str:
 def published() -> list[Board]:
     """The boards of the committed results."""
     return boards(read_results(RESULTS, []))
+
+
+def headline() -> str:
+    """The answers across tasks, as the README has them."""
+    tasks = sorted({board.identity.task.name for board in published()})
+    found = [headlines.headline(task, [b for b in published() if b.identity.task.name == task]) for task in tasks]
+    return front.across(found, lambda task: f"leaderboards/index.html#{front.stem(task)}")
 
 
 def tables() -> str:

@@ -46,10 +46,16 @@ def on_files(files: Files, config: Any) -> Files:
     """Add what is generated."""
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
-    for page in sorted((ROOT / "leaderboards").glob("index*.html")):
+    folder = ROOT / "leaderboards"
+    for page in sorted([*folder.glob("index.html"), *folder.glob("*/tables*.html")]):
         board = page.read_text(encoding="utf-8").replace("../docs/index.md", "../index.html")
-        files.append(File.generated(config, f"leaderboards/{page.name}", content=board))
+        files.append(File.generated(config, f"leaderboards/{page.relative_to(folder).as_posix()}", content=board))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put the answers across tasks where a page asks for them."""
+    return markdown.replace("<!-- headline -->", choosing.headline()) if "<!-- headline -->" in markdown else markdown
 
 
 def pages() -> dict[str, str]:

@@ -13,20 +13,19 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-ROWS = 6
-"""Of the first board."""
+ROWS = 12
+"""Of the first task's table."""
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
 
 
 def main() -> None:
-    """Photograph the head of the first board, its first rows and columns."""
+    """Photograph the head of the first task's table."""
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=list(FLAGS))
         page = browser.new_page(viewport={"width": 1000, "height": 900}, device_scale_factor=1.25, color_scheme="light")
         page.goto((ROOT / "leaderboards" / "index.html").as_uri())
-        page.add_style_tag(content=".filters { display: none !important; }")
-        board = page.locator(".board").first
-        rows = board.locator("table.quality tbody tr")
+        board = page.locator(".board table.front").first
+        rows = board.locator("tbody tr")
         last = rows.nth(min(ROWS, rows.count()) - 1).bounding_box()
         box = board.bounding_box()
         assert box is not None

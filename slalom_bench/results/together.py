@@ -84,6 +84,8 @@ class Choice(NamedTuple):
     texts: int
     decided: bool
     """Whether any two of them are told apart."""
+    clear: bool
+    """Whether the best is told apart from every other: that no other is tied is less, another may be the better one."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +196,10 @@ class Group:
         value = self.value(column, tied[0].name) if tied else None
         if value is None:
             return None
-        return Choice(tied, value, len(ranking.names), ranking.pairs.n, ranking.separates or len(ranking.names) == 1)
+        first = list(ranking.names).index(tied[0].name)
+        others = np.delete(ranking.pairs.told_apart(ranking.relevant)[first], first)
+        count = len(ranking.names)
+        return Choice(tied, value, count, ranking.pairs.n, ranking.separates or count == 1, bool(others.all()))
 
     def _rank(self, column: Column, methods: Sequence[Method]) -> Ranking:
         scores, info = self.scores[column.name], column.info

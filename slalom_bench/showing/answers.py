@@ -107,16 +107,20 @@ def _sentence(group: Group, column: Column, choice: Choice) -> list[Said]:
         why = "so few texts tell no methods apart" if too_few(choice.texts) else "no two methods are told apart here"
         return [Said(f"{where}{why}; the best mean, {number(choice.value)}, has {choice.tied[0].name}.")]
     best, *others = choice.tied
-    told = f", {number(choice.value)}; {_tied(others, choice.of)}; {cost(best)}."
+    told = f", {number(choice.value)}; {_tied(others, choice)}; {cost(best)}."
     return [Said(where), Said(best.name, strong=True), Said(told)]
 
 
-def _tied(others: Sequence[Method], of: int) -> str:
-    if not others:
-        return "the only one" if of == 1 else f"significantly better than each of the other {of - 1} methods"
-    names = ", ".join(method.name for method in others[:NAMED])
-    more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
-    return f"tied with {names}{more} (of {of} methods)"
+def _tied(others: Sequence[Method], choice: Choice) -> str:
+    if others:
+        names = ", ".join(method.name for method in others[:NAMED])
+        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+        return f"tied with {names}{more} (of {choice.of} methods)"
+    if choice.of == 1:
+        return "the only one"
+    if choice.clear:
+        return f"significantly better than each of the other {choice.of - 1} methods"
+    return f"each of the other {choice.of - 1} methods is significantly worse than this one or another"
 
 
 def cost(method: Method) -> str:
@@ -303,4 +307,4 @@ def _chosen(choice: Choice, column: Column) -> Said:
     if not choice.decided:
         return Said(f"{column.name}: no two told apart")
     tied = f", {others} tied" if others else ""
-    return Said(f"{choice.tied[0].name} ({column.name} {number(choice.value)}{tied})", strong=not others)
+    return Said(f"{choice.tied[0].name} ({column.name} {number(choice.value)}{tied})", strong=choice.clear)

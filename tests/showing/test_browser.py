@@ -20,7 +20,7 @@ def page_file(finished, tmp_path_factory):
     """A leaderboard with a hostile submission among the honest ones."""
     submissions = [collected.submission for collected in collect(read_run(finished))]
     data = json.loads(to_text(submissions[-1]))
-    data["task"] |= {"name": f"task {NASTY}", "source": NASTY}
+    data["task"]["source"] = NASTY
     data["model"]["name"] = f"model {NASTY}"
     data["protocol"] = "paper"
     data["origin"]["machine"]["model"] = NASTY
@@ -32,9 +32,18 @@ def page_file(finished, tmp_path_factory):
         for result in row["results"].values():
             result["reasons"] = {NASTY: result["undefined"]}
     files = generate([*submissions, Submission.model_validate(data)])
-    path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(files["index.html"], encoding="utf-8")
+    path = tmp_path_factory.mktemp("page") / "tables.html"
+    path.write_text(files["synthetic-slalom/tables.html"], encoding="utf-8")
+    data["task"]["name"] = f"task {NASTY}"
+    files = generate([*submissions, Submission.model_validate(data)])
+    (path.parent / "index.html").write_text(files["index.html"], encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="module")
+def front_file(page_file):
+    """The page that leads, of an honest and a hostile task."""
+    return page_file.parent / "index.html"
 
 
 @pytest.fixture
@@ -127,14 +136,30 @@ def test_filters_change_the_rows_the_points_and_the_count(load, page_file):
     page.select_option("[data-filter=protocol]", "paper")
     assert len(shown_boards(page)) == 2
     page.select_option("[data-filter=protocol]", "")
-    page.select_option("[data-filter=task]", "synthetic-slalom")
-    assert len(shown_boards(page)) == 4
+    assert len(shown_boards(page)) == 6
+
+
+def test_the_page_that_leads_has_answers_tables_that_sort_and_nothing_hostile(load, front_file):
+    page = load(front_file)
+    page.wait_for_timeout(100)
+    assert page.title() == "slalom-bench leaderboard"
+    assert page.locator("img").count() == 0
+    assert page.locator("h2", has_text=NASTY).count() == 1
+    assert page.locator(".answers b").count() > 0
+    table = page.locator("#synthetic-slalom table.front").first
+    assert table.locator("td.best").count() > 0
+    last = table.locator("thead button").count() - 1
+    table.locator("thead button").nth(last).click()
+    cells = table.locator(f"tbody tr > :nth-child({last + 1})").evaluate_all("cells => cells.map(c => c.dataset.sort)")
+    values = [float(value) for value in cells if value]
+    assert values == sorted(values, reverse=True)
+    assert page.locator("a[href='synthetic-slalom/tables.html']").count() == 1
 
 
 def test_hostile_names_are_text(load, page_file):
     page = load(page_file)
     page.wait_for_timeout(100)
-    assert page.title() == "slalom-bench leaderboard"
+    assert page.title() == "synthetic-slalom: every table"
     assert page.locator("img").count() == 0
     assert page.locator("script").count() == 1
     assert page.locator(".who", has_text=NASTY).count() > 0
@@ -151,14 +176,14 @@ def test_even_unescaped_markup_could_not_run(browser, page_file, tmp_path):
     page.on("console", lambda message: said.append(message.text))
     page.goto(broken.as_uri())
     page.click("#bad")
-    assert page.title() == "slalom-bench leaderboard"
+    assert page.title() == "synthetic-slalom: every table"
     assert any("Content Security Policy" in text for text in said)
     page.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_phone_has_no_sideways_scroll_and_nothing_cut_off(load, page_file, finished, scheme):
-    for path in (page_file, write_report(read_run(finished))[1]):
+def test_a_phone_has_no_sideways_scroll_and_nothing_cut_off(load, page_file, front_file, finished, scheme):
+    for path in (front_file, page_file, write_report(read_run(finished))[1]):
         page = load(path, 390, 844, color_scheme=scheme)
         page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -22,7 +22,8 @@ from slalom_bench.results.submission import Machine, Submission, read_submission
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.showing import markdown, wording
 from slalom_bench.showing.figures import Axis, Series, lines, scatter
-from slalom_bench.showing.leaderboard import generate, read_results, stale, task_file, write
+from slalom_bench.showing.front import stem
+from slalom_bench.showing.leaderboard import BEGIN, END, LARGEST, README, generate, read_results, stale, write
 from slalom_bench.showing.page import TABLE_ROWS
 from slalom_bench.showing.views import board_view, cost_plots
 from slalom_bench.showing.wording import number
@@ -106,7 +107,7 @@ def test_no_file_replaces_a_row_of_another_and_both_values_are_shown(submissions
     (note,) = [note for note in markdown.section(board).splitlines() if note.startswith("Conflict: random")]
     for file, value in ((full.file_name, mean), (stranger.file_name, mean + 0.5)):
         assert safe_text.markdown(f"{number(value)} in {file}") in note
-        assert f"{number(value)} in {file}" in generate([full, stranger])["index.html"]
+        assert f"{number(value)} in {file}" in generate([full, stranger])["synthetic-slalom/tables.html"]
 
 
 @pytest.mark.parametrize("text", ["now", "2026-01-31", "2026-01-31T12:00:00", "9999"])
@@ -202,33 +203,42 @@ def test_fingerprints_differ_with_the_machine():
     assert one.fingerprint != one.model_copy(update={"threads": 2}).fingerprint
 
 
-def test_tiers_have_their_own_parts(submissions):
-    text = generate(submissions)["synthetic-slalom.md"]
-    full, embedded = text.index("## Full models"), text.index("## Embedded default")
-    assert full < text.index("slalom-transformer · budget 30") < embedded < text.index("mini-bert · budget 30")
-    assert "mini-bert" not in text[full:embedded]
+def details(files: dict[str, str]) -> str:
+    """Every table's own Markdown file, one after the other."""
+    return "".join(
+        files[name] for name in sorted(files) if name.startswith("synthetic-slalom/") and name.endswith("md")
+    )
+
+
+def test_tiers_are_side_by_side_in_front_and_apart_behind(submissions):
+    files = generate(submissions)
+    text, page = files["synthetic-slalom.md"], files["synthetic-slalom/tables.html"]
+    assert "strict-fidelity ↓, full" in text
+    assert "strict-fidelity ↓, shipped" in text
+    full, embedded = page.index("Full models"), page.index("Embedded default")
+    assert "mini-bert" not in page[full:embedded]
     # the tier decides, not the name
     mini = next(s for s in submissions if s.model.tier == "embedded")
-    assert "Embedded default" not in generate([altered(mini, model__tier="full")])["synthetic-slalom.md"]
+    assert "Embedded default" not in generate([altered(mini, model__tier="full")])["synthetic-slalom/tables.html"]
     three = [*submissions, altered(mini, model__tier="small-pretrained", model__name="x", model__identity="y")]
-    pages = generate(three)
-    for page in (pages["synthetic-slalom.md"], pages["index.html"]):
-        first, *rest = (page.index(title) for title in ("Full models", "Small pretrained models", "Embedded default"))
-        assert [first, *rest] == sorted([first, *rest])
+    page = generate(three)["synthetic-slalom/tables.html"]
+    places = [page.index(title) for title in ("Full models", "Small pretrained models", "Embedded default")]
+    assert places == sorted(places)
 
 
 def test_every_row_has_arrows_ranks_intervals_costs_and_a_command(submissions):
-    text = generate(submissions)["synthetic-slalom.md"]
+    text = details(generate(submissions))
     assert "strict-fidelity ↓" in text
     assert "deletion ↑" in text
     for name in ("leave-one-out", "linear-deletion", "random"):
         assert re.search(rf"\| {name} +\|.*\*?\*?-?[\d.e-]+\*?\*? \[-?[\d.e-]+, -?[\d.e-]+\] \(\d", text), name
-        assert re.search(rf"- {name}: `slalom-bench run .*--explainer {name} .*`", text), name
+        assert re.search(rf"- `slalom-bench run .*--explainer NAME .*` with NAME one of [^(]*{name}", text), name
     assert "average" not in text.replace("there is no average over metrics", "")
 
 
 def test_tables_are_aligned_as_plain_text(submissions):
-    text = generate(submissions)["synthetic-slalom.md"]
+    files = generate(submissions)
+    text = files["README.md"] + files["synthetic-slalom.md"] + details(files)
     tables = re.findall(r"(?:^\|.*\n)+", text, re.M)
     assert len(tables) >= 8
     for table in tables:
@@ -243,7 +253,7 @@ def test_a_metric_of_the_model_is_told_and_not_ranked(submissions):
     mean = next(e.results[DELETION] for e in full.rows if e.budget == board.identity.budget).mean
     assert f"{mean:.3g}" in dict(wording.about_model(board))["deletion ↑"]
     assert "The model itself, deletion ↑:" in markdown.section(board)
-    assert "The model itself, <b>deletion ↑</b>" in generate([told])["index.html"]
+    assert "The model itself, <b>deletion ↑</b>" in generate([told])["synthetic-slalom/tables.html"]
 
 
 def test_too_few_samples_to_separate_anything_are_called_so(lab, tmp_path):
@@ -265,15 +275,15 @@ def test_a_metric_that_cannot_tell_the_methods_apart_says_so_and_marks_nothing(s
     assert "nothing is marked: deletion." in markdown.section(board)
     assert (
         "nothing is marked: deletion."
-        in generate([altered(full, **{"metrics__deletion@1__relevant": 1e6})])["index.html"]
+        in generate([altered(full, **{"metrics__deletion@1__relevant": 1e6})])["synthetic-slalom/tables.html"]
     )
     column = next(c for c in markdown.effects(board).splitlines() if c.startswith("| random "))
     assert column.rstrip(" |").endswith("≈")
 
 
 def test_effects_and_the_quality_of_metrics_are_on_every_board(submissions):
-    text = generate(submissions)["synthetic-slalom.md"]
-    assert text.count("#### Difference from the best") == text.count("#### How good each metric is here") == 4
+    text = details(generate(submissions))
+    assert text.count("<summary>Difference from the best<") == text.count("<summary>How good each metric is here<") == 4
     assert (
         "strict-fidelity: compared on the log scale, where the geometric mean leads and the arithmetic one follows."
         in text
@@ -289,7 +299,7 @@ def test_effects_and_the_quality_of_metrics_are_on_every_board(submissions):
     gap = worse.cells[DELETION].ranked.to_best
     assert best.cells[DELETION].ranked.to_best is None
     assert f"{number(gap.value)} [{number(gap.low)}, {number(gap.high)}]" in markdown.effects(board)
-    page = generate(submissions)["index.html"]
+    page = generate(submissions)["synthetic-slalom/tables.html"]
     assert page.count("How good each metric is here") == 4
 
 
@@ -324,10 +334,14 @@ def test_a_forge_renders_tables_and_no_markup_of_a_submission(submissions):
         origin__machine__model=nasty,
         model__name=nasty,
     )
-    text = generate([*submissions, hostile])["synthetic-slalom.md"]
+    files = generate([*submissions, hostile])
+    text = files["README.md"] + files["synthetic-slalom.md"] + details(files)
     html = forge.render(text)
     assert html.count("<table>") == len(re.findall(r"(?:^\|.*\n)+", text, re.M)) >= 18
-    assert not re.search(r"<(?:img|script|a)[ >]", html)
+    assert not re.search(r"<(?:img|script)[ >]", html)
+    assert set(re.findall(r'href="([^"]*)"', html)) <= {*files, *(f"../{name}" for name in files)} | {
+        name.rpartition("/")[2] for name in files
+    }
     for table in re.findall(r"<table>.*?</table>", html, re.S):
         assert len({row.count("<td") for row in re.findall(r"<tr>.*?</tr>", table, re.S) if "<td" in row}) == 1
 
@@ -343,8 +357,9 @@ def many_rows(submission: Submission, count: int) -> Submission:
 def test_a_long_table_is_on_several_pages_and_every_row_on_one_of_them(submissions):
     count = 3 * TABLE_ROWS + 50
     files = generate([many_rows(submissions[0], count), *submissions[1:]])
-    pages = {name: text for name, text in files.items() if name.startswith("index")}
-    assert sorted(pages) == ["index-2.html", "index.html"]
+    pages = {name.rpartition("/")[2]: text for name, text in files.items() if "/tables" in name}
+    assert sorted(pages) == [*(f"tables-{i}.html" for i in range(2, len(pages) + 1)), "tables.html"]
+    assert len(pages) > 2
     shown = [name for text in pages.values() for name in re.findall(r'<span class="who">(method-\d+)</span> ', text)]
     assert sorted(shown) == [f"method-{i:04}" for i in range(count)]
     for name, text in pages.items():
@@ -352,20 +367,21 @@ def test_a_long_table_is_on_several_pages_and_every_row_on_one_of_them(submissio
         assert all(f'href="{other}"' in text for other in pages if other != name)
         ids = re.findall(r' id="([^"]+)"', text)
         assert len(ids) == len(set(ids))
-    assert f"rows {TABLE_ROWS + 1} to {2 * TABLE_ROWS} of {count}" in pages["index.html"] + pages["index-2.html"]
-    first = files["synthetic-slalom.md"]
+    assert f"rows {TABLE_ROWS + 1} to {2 * TABLE_ROWS} of {count}" in "".join(pages.values())
+    first = details(files)
     assert f"These are the first {TABLE_ROWS} of {count} rows" in first
-    assert f"- method-{TABLE_ROWS - 1:04}: " in first
-    assert f"- method-{TABLE_ROWS:04}: " not in first
+    assert f"| method-{TABLE_ROWS - 1:04} " in first
+    assert f"| method-{TABLE_ROWS:04} " not in first
 
 
 def test_pages_that_are_no_longer_needed_are_removed_and_nobody_elses(submissions, tmp_path):
     files = generate([many_rows(submissions[0], 3 * TABLE_ROWS + 50)])
     write(files, tmp_path)
-    (tmp_path / "index-mine.html").write_text("mine")
-    assert (tmp_path / "index-2.html").is_file()
+    folder = tmp_path / "synthetic-slalom"
+    (folder / "tables-mine.html").write_text("mine")
+    assert (folder / "tables-2.html").is_file()
     write(generate(submissions), tmp_path)
-    assert sorted(path.name for path in tmp_path.glob("*.html")) == ["index-mine.html", "index.html"]
+    assert sorted(path.name for path in folder.glob("*.html")) == ["tables-mine.html", "tables.html"]
 
 
 def test_reruns_on_another_machine_confirm_rows_and_every_machine_keeps_its_times(submissions):
@@ -405,19 +421,20 @@ def test_no_results_yet_is_a_page_too(tmp_path):
 
 
 def test_task_names_become_confined_file_names():
-    assert task_file("imdb") == "imdb.md"
-    assert re.fullmatch(r"etc-passwd-[0-9a-f]{8}\.md", task_file("../etc/passwd"))
-    assert task_file("a/b") != task_file("a-b")
-    assert task_file("README") != "README.md"
-    assert task_file("readme") != "readme.md"
+    assert stem("imdb") == "imdb"
+    assert re.fullmatch(r"etc-passwd-[0-9a-f]{8}", stem("../etc/passwd"))
+    assert stem("a/b") != stem("a-b")
+    for taken in ("README", "readme", "index", "results"):
+        assert stem(taken).lower() != taken.lower()
 
 
 def test_check_finds_what_is_stale(finished, tmp_path, capsys):
     (first, _second) = submit(read_run(finished), tmp_path / "results")
+    gone = read_submission(first).model.name
     leaderboard_command(out=tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     leaderboard_command(out=tmp_path, check=True)
-    assert "3 pages are up to date" in capsys.readouterr().out
+    assert "8 pages are up to date" in capsys.readouterr().out
     (tmp_path / "notes.md").write_text("mine")
     (tmp_path / "synthetic-slalom.md").write_text("changed by hand")
     with pytest.raises(typer.Exit) as caught:
@@ -431,7 +448,33 @@ def test_check_finds_what_is_stale(finished, tmp_path, capsys):
         "README.md",
         "index.html",
         "synthetic-slalom.md",
+        *sorted(f"synthetic-slalom/{name}-{budget}.md" for name in (gone,) for budget in (30, 60)),
+        "synthetic-slalom/tables.html",
     ]
+
+
+def test_the_readme_beside_the_folder_gets_the_answers_between_its_marks_and_nothing_else(submissions):
+    text = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nrest\n"
+    made = generate(submissions, readme=text)[README]
+    assert made.startswith(f"# Mine\n\n{BEGIN}\n\n| task ")
+    assert made.endswith(f"{END}\n\nrest\n")
+    assert "](leaderboards/synthetic-slalom.md)" in made
+    assert "old" not in made
+    assert generate(submissions, readme=made)[README] == made
+    assert README not in generate(submissions, readme="# no marks")
+
+
+def test_no_file_that_a_person_reads_is_longer_than_said(submissions, monkeypatch):
+    assert all(len(text) < LARGEST for name, text in generate(submissions).items() if name.endswith(".md"))
+    monkeypatch.setattr("slalom_bench.showing.leaderboard.LARGEST", 3000)
+    files = generate(submissions)
+    apart = [name for name in files if name.endswith("-differences.md")]
+    assert len(apart) == 4
+    for name in apart:
+        whole = files[name.replace("-differences", "")]
+        assert f"]({name.rpartition('/')[2]})" in whole
+        assert "Difference from the best" in files[name]
+        assert "<summary>Difference from the best" not in whole
 
 
 def test_a_page_of_a_task_that_is_gone_is_removed_and_a_persons_file_is_not(finished, tmp_path):
