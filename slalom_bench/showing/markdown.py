@@ -176,7 +176,7 @@ def undefined(board: Board) -> str:
             for reason, count in cell.result.reasons.items():
                 found.setdefault((board.metrics[label].name, reason), []).append(f"{row.name} {count}")
     lines = [
-        f"- {escape(metric)}, {escape(reason)}: {escape(', '.join(who))}" for (metric, reason), who in found.items()
+        f"- {escape(metric)}: {escape(reason)} ({escape(', '.join(who))})" for (metric, reason), who in found.items()
     ]
     return "\n".join(lines) or "Every score is defined."
 

@@ -45,4 +45,4 @@ def test_a_constant_column_is_shown_by_every_command(tmp_path, lab, scratch, mon
         allowed = (0, 2) if words.startswith(("power", "carry")) else (0,)
         assert ended() in allowed, words
     assert "fixed" in (tmp_path / "run" / "report.md").read_text()
-    assert "fixed" in (tmp_path / "boards" / "synthetic-slalom.md").read_text()
+    assert "fixed" in (tmp_path / "boards" / "synthetic-slalom" / "slalom-transformer-30.md").read_text()
