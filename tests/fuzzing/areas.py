@@ -52,7 +52,7 @@ def _shown(rng: Random) -> tuple[str, ...]:
 
 def texts(rng: Random) -> Case:
     """A text to be explained."""
-    words = ["explain", "--model", "mini-bert" if rng.random() < 0.05 else "words", "--budget", "30"]
+    words = ["explain", "--model", "mini-bert" if rng.random() < 0.02 else "words", "--budget", "30"]
     words += ["--explainer", rng.choice(("zero", "leave-one-out", "lime", "linear-deletion", "slalom-fidel"))]
     given = text(rng)
     made: dict[str, bytes] = {}
