@@ -42,9 +42,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [report for each in ("passed", "failed") for report in terminalreporter.stats.get(each, ())]
     found = [value for report in reports for name, value in report.user_properties if name == "fuzz"]
     if found:
-        tried, refused, failed = (sum(row[i] for row in found) for i in (1, 2, 3))
+        results, findings, refused, failed = map(sum, zip(*found, strict=True))
         terminalreporter.write_line(
-            f"fuzz: {tried} cases: {tried - refused} results, {refused} refused in one line, {failed} did not hold"
+            f"fuzz: {results + findings + refused} cases: {results} results, {findings} with findings (exit code 1), "
+            f"{refused} refused in one line, {failed} did not hold"
         )
 
 

@@ -104,7 +104,8 @@ def run_command(
 
     Results are appended to the run directory sample by sample: stop with Ctrl-C or lose power, run the same command
     again, and it goes on. A second call of a finished run computes nothing, but for what failed by a fault of the
-    moment (files, network, memory); --retry-failed tries the rest of what failed again.
+    moment (files, network, memory); --retry-failed tries the rest of what failed again. Exit code 1 if
+    a sample failed.
 
     Examples:
 

@@ -36,6 +36,7 @@ from slalom_bench.results.submission import (
 )
 from slalom_bench.running.files import write_text
 from slalom_bench.running.identity import CellIdentity, ExplainerIdentity, MetricLabel, ModelIdentity
+from slalom_bench.running.shapes import why
 
 NOT_COMPUTED = "not computed"
 COSTS = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding", "model_seconds", "seconds")
@@ -69,11 +70,7 @@ def collect(run: Run, *, unfinished: bool = False) -> list[Collected]:
         try:
             made.append(_collected(run.calls, samples, cells))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise StoreError(
-                f"{run.path} cannot be summarised: {where}: {first['msg']} ({first['input']!r})"
-            ) from error
+            raise StoreError(f"{run.path} cannot be summarised: {why(error)}") from error
     return sorted(made, key=lambda c: (c.submission.task.name, c.submission.model.name, c.submission.file_name))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+from slalom_bench.errors import StoreError
 from slalom_bench.results.boards import MetricResult
 from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import read_run
@@ -15,6 +17,7 @@ from slalom_bench.running.loading import Loader
 from slalom_bench.running.plan import Cell, build_explainer
 from slalom_bench.running.profiling import machine_fingerprint, profile_explainer
 from slalom_bench.running.runner import RunResult
+from slalom_bench.running.shapes import Profile, why
 
 FILE = "profile.json"
 SUMMARY = {"n", "undefined", "mean", "standard_error", "low", "high"}
@@ -84,16 +87,29 @@ def profile_run(result: RunResult, loader: Loader, timed: Timed) -> list[Profile
         for i, cell in enumerate(cells):
             identity = result.identities[cell]
             path = result.path / "cells" / identity.folder / FILE
-            done = path.exists() and read_json(path).get("settings") == settings
-            loader.reporter.cell(f"profile {cell.title}", 0 if done else 1, 1)
-            if not done:
-                write_json(path, {"settings": settings, "machine": machine, **_measure(cell, loader, timed)})
+            found = _kept(path, settings)
+            loader.reporter.cell(f"profile {cell.title}", 1 if found is None else 0, 1)
+            if found is None:
+                found = {"settings": settings, "machine": machine, **_measure(cell, loader, timed)}
+                write_json(path, found)
                 loader.reporter.sample(1, 1)
-            rows.append(_row(identity, read_json(path), quality.get(identity.key, {})))
+            rows.append(_row(identity, found, quality.get(identity.key, {})))
             loader.reporter.cell_done()
             loader.keep(cells[i + 1 :])
     write_json(result.path / FILE, {"machine": machine, "rows": [row.to_dict() for row in rows]})
     return rows
+
+
+def _kept(path: Path, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What was measured before in the same way on this machine; None where nothing was."""
+    if not path.exists():
+        return None
+    found = read_json(path)
+    try:
+        Profile.model_validate(found)
+    except ValueError as error:
+        raise StoreError(f"{path} is damaged ({why(error)}); delete it to measure again") from error
+    return dict(found) if found["settings"] == settings else None
 
 
 def _measure(cell: Cell, loader: Loader, timed: Timed) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def _read_cell(store: CellStore) -> CellResult:
     return CellResult(
         store.identity,
         None if samples is None else tuple(samples),
-        Table(store.explanations.path),
-        Table(store.costs.path),
-        {label: Table(store.scores(label).path) for label in store.labels()},
+        Table(store.explanations),
+        Table(store.costs),
+        {label: Table(store.scores(label)) for label in store.labels()},
     )

@@ -23,6 +23,7 @@ from slalom_bench.running.identity import (
     TaskIdentity,
 )
 from slalom_bench.running.plan import Cell, check_removal
+from slalom_bench.running.shapes import why
 
 OUTSIDE = "outside"
 """Family of methods that are not registered: their explanations came from a file (`slalom-bench score`)."""
@@ -84,8 +85,7 @@ class Facts:
 
 def refused(what: str, error: ValidationError) -> InvalidInput:
     """The first fault of a record, named."""
-    first = error.errors()[0]
-    return InvalidInput(f"{what}: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+    return InvalidInput(f"{what}: {why(error)}")
 
 
 def target(cell: Cell, class_names: tuple[str, ...]) -> int | None:

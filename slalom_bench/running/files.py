@@ -8,9 +8,9 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from slalom_bench.core.json_text import parse_json
 from slalom_bench.core.writing import write_whole
 from slalom_bench.errors import StoreError
+from slalom_bench.running.shapes import parse_stored
 
 SCHEMA = 3
 """Goes up when the layout changes; directories of another schema are refused, and left as they are."""
@@ -38,7 +38,7 @@ def sweep(path: Path) -> None:
 def read_json(path: Path) -> Any:
     """The data of a JSON file; one that cannot be read is an error with the remedy."""
     try:
-        return parse_json(read_bytes(path).decode("utf-8"))
+        return parse_stored(read_bytes(path))
     except (OSError, ValueError) as error:
         raise StoreError(f"cannot read {path}: {error}; restore it, or start anew with another --out") from error
 

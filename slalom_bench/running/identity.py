@@ -169,6 +169,10 @@ class CellIdentity(Record):
         return short_hash({name: part for name, part in self._said().items() if name not in names}, 16)
 
 
+LABEL = r"^([a-z0-9][a-z0-9.-]*)@([0-9]{1,9})(?:-([0-9a-f]{8}))?$"
+"""How a metric's label is spelled."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class MetricLabel:
     """A metric with its version and a hash of its parameters: what its scores are stored under.
@@ -192,7 +196,7 @@ class MetricLabel:
     @classmethod
     def parse(cls, text: str) -> MetricLabel:
         """The inverse of `str`."""
-        found = re.fullmatch(r"([a-z0-9][a-z0-9.-]*)@([0-9]{1,9})(?:-([0-9a-f]{8}))?", text)
+        found = re.fullmatch(LABEL, text)
         if found is None:
             raise InvalidInput(f"{text!r} is no metric label; expected NAME@VERSION[-HASH]")
         return cls(found[1], int(found[2]), found[3] or "")

@@ -9,6 +9,7 @@ from typing import Any
 
 from slalom_bench.errors import StoreError
 from slalom_bench.running.files import SCHEMA, read_json, write_json
+from slalom_bench.running.shapes import Done, why
 
 NAME = "done.json"
 
@@ -27,8 +28,12 @@ class Marker:
             if not self.path.exists():
                 return None
             raise
-        if not _fits(found):
-            raise StoreError(f"{self.path} is damaged; delete it and run the same command again")
+        try:
+            Done.model_validate(found)
+        except ValueError as error:
+            raise StoreError(
+                f"{self.path} is damaged ({why(error)}); delete it and run the same command again"
+            ) from error
         return {"tables": {}, **found}
 
     def write(self, samples: Sequence[str], metrics: Sequence[str], tables: Sequence[Path]) -> None:
@@ -67,17 +72,6 @@ class Marker:
                 found[name] = size - here[0]
         # another process may have taken the cell up meanwhile
         return found if not found or self.read() == said else self._changed()
-
-
-def _fits(found: Any) -> bool:
-    if not isinstance(found, dict) or not isinstance(found.get("samples"), list):
-        return False
-    tables = found.get("tables", {})
-    return (
-        all(isinstance(sample, str) for sample in found["samples"])
-        and isinstance(tables, dict)
-        and all(isinstance(said, list) and list(map(type, said)) == [int, str] for said in tables.values())
-    )
 
 
 def _name(folder: Path, table: Path) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom_bench.core import version as package
+from slalom_bench.core.safe_text import visible
 from slalom_bench.core.version import VERSION
 
 PACKAGES = (
@@ -85,6 +86,7 @@ def device_facts(name: str) -> dict[str, Any]:
 
 def provenance(device: str, command: list[str] | None = None) -> dict[str, Any]:
     """Everything about this call that is not the data, the model or the seeds, which the cells record."""
+    command = [Path(sys.argv[0]).name, *sys.argv[1:]] if command is None else command
     return {
         "slalom_bench": VERSION,
         "git": git_revision(),
@@ -92,6 +94,6 @@ def provenance(device: str, command: list[str] | None = None) -> dict[str, Any]:
         "platform": platform.platform(),
         "packages": {package: _version(package) for package in PACKAGES},
         "machine": device_facts(device),
-        "command": command if command is not None else [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "command": [visible(word) for word in command],
         "started": now(),
     }

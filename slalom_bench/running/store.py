@@ -30,12 +30,22 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from slalom_bench.core.json_text import parse_json
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import StoreError
 from slalom_bench.running.files import SCHEMA, read_bytes, read_json, sweep, write_error, write_json, write_text
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 from slalom_bench.running.marker import Marker
+from slalom_bench.running.shapes import (
+    Calls,
+    CostRow,
+    Row,
+    SampleRow,
+    ScoreRow,
+    Shape,
+    explanation_row,
+    parse_stored,
+    why,
+)
 
 EXPLANATIONS, COSTS, SCORES = "explanations", "costs", "scores/"
 """Tables of a cell by name; those of scores go on with the metric's label."""
@@ -51,12 +61,14 @@ class Rows:
 
     Args:
         path: the file.
+        shape: what every row of it is like; a file with another one is refused.
         light: hold of each row no more than whether it is there and its error; `whole` reads one again. So the size of
             a cell that is being worked on does not matter.
     """
 
-    def __init__(self, path: Path, *, light: bool = False) -> None:
+    def __init__(self, path: Path, shape: Shape = Row.model_validate, *, light: bool = False) -> None:
         self.path = path
+        self.shape = shape
         self.light = light
         self.repaired: str | None = None
         self._rows: dict[str, dict[str, Any]] | None = None
@@ -84,14 +96,15 @@ class Rows:
         rows: dict[str, dict[str, Any]] = {}
         for number, line in enumerate(raw[:whole].splitlines(), start=1):
             try:
-                row = parse_json(line)
-                rows[_id(row)] = self._held(row)
-                self._lines.append(row["id"])
+                row = parse_stored(line)
+                self.shape(row)
             except ValueError as error:
                 raise StoreError(
-                    f"{self.path}, line {number} is damaged ({type(error).__name__}); delete that line to compute it "
-                    "again, or use --mode restart"
+                    f"{self.path}, line {number} is damaged ({why(error)}); delete that line to compute it again, or "
+                    "use --mode restart"
                 ) from error
+            rows[row["id"]] = self._held(row)
+            self._lines.append(row["id"])
         if whole < len(raw):
             self._torn_at = whole
             self.repaired = f"{self.path.name}: dropped an unfinished last row of {len(raw) - whole} bytes"
@@ -180,12 +193,6 @@ def _line(row: Mapping[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _id(row: Any) -> str:
-    if not isinstance(row, dict) or not isinstance(row.get("id"), str):
-        raise ValueError("a row without an id")
-    return str(row["id"])
-
-
 class CellStore:
     """The files of one cell."""
 
@@ -193,8 +200,8 @@ class CellStore:
         self.path = path
         self.identity = identity
         self.marker = Marker(path)
-        self.explanations = Rows(path / "explanations.jsonl", light=light)
-        self.costs = Rows(path / "costs.jsonl", light=light)
+        self.explanations = Rows(path / "explanations.jsonl", explanation_row, light=light)
+        self.costs = Rows(path / "costs.jsonl", CostRow.model_validate, light=light)
         self._light = light
         self._scores: dict[MetricLabel, Rows] = {}
 
@@ -208,7 +215,9 @@ class CellStore:
     def scores(self, label: MetricLabel) -> Rows:
         """The rows of one metric."""
         if label not in self._scores:
-            self._scores[label] = Rows(self.path / "scores" / f"{label}.jsonl", light=self._light)
+            self._scores[label] = Rows(
+                self.path / "scores" / f"{label}.jsonl", ScoreRow.model_validate, light=self._light
+            )
         return self._scores[label]
 
     def table(self, name: str) -> Rows:
@@ -302,8 +311,10 @@ class RunStore:
                 f"{self.path} was written with schema {found}, this version writes {SCHEMA}; "
                 "choose another --out (the old directory stays as it is)"
             )
-        if not isinstance(data.get("calls"), list):
-            raise StoreError(f"{file} records no calls; restore it or choose another --out")
+        try:
+            Calls.model_validate(data)
+        except ValueError as error:
+            raise StoreError(f"{file} is damaged ({why(error)}); restore it or choose another --out") from error
         return data
 
     def calls(self) -> list[dict[str, Any]]:
@@ -403,7 +414,7 @@ class RunStore:
     def samples(self, identity: CellIdentity) -> Rows:
         """The samples that a cell of this identity explains: one file for a task, model and cut of the texts."""
         readable = file_name(identity.task.name, identity.model.name)
-        return Rows(self.path / "samples" / f"{readable}-{identity.samples_key}.jsonl")
+        return Rows(self.path / "samples" / f"{readable}-{identity.samples_key}.jsonl", SampleRow.model_validate)
 
     def cells(self) -> list[CellStore]:
         """Every cell of the run, in the order of their folder names."""
@@ -419,6 +430,4 @@ def _identity(file: Path) -> CellIdentity:
     try:
         return CellIdentity.model_validate(data.get("identity"))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise StoreError(f"{file} is damaged: {where}: {first['msg']}; move its folder away") from error
+        raise StoreError(f"{file} is damaged ({why(error)}); move its folder away") from error

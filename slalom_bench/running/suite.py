@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -31,13 +32,22 @@ class Suite(BaseModel):
     metrics: tuple[str, ...] = ()
     """Empty: every metric that a task supports."""
     budgets: tuple[int, ...] = (1000,)
-    samples: int = Field(default=10, ge=1)
+    samples: int = Field(default=10, ge=1, le=2**31)
     seeds: tuple[int, ...] = (0,)
     protocol: Literal["bench", "paper"] = "bench"
     removal: str = "delete"
-    max_tokens: int | None = Field(default=None, ge=1)
-    target: int | str | None = None
+    max_tokens: int | None = Field(default=None, ge=1, le=2**31)
+    target: Annotated[int, Field(le=2**31)] | str | None = None
     """The class that is explained, by number or name; None: class 1 of two, the predicted one of more."""
+
+    @field_validator("*")
+    @classmethod
+    def _storable(cls, value: Any) -> Any:
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("half a character (a lone surrogate) is in no file") from None
+        return value
 
     @field_validator("tasks", "models", "explainers", "metrics", "budgets", "seeds")
     @classmethod

@@ -21,15 +21,15 @@ class Table(Mapping[str, Mapping[str, Any]]):
     A large run is read with the memory of a small one: what was let go is read again when it is asked for.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, rows: Rows) -> None:
+        self._path, self._shape = rows.path, rows.shape
 
     def _rows(self) -> dict[str, dict[str, Any]]:
         if self._path in _held:
             _held.move_to_end(self._path)
             return _held[self._path][1]
         size = self._path.stat().st_size if self._path.exists() else 0
-        rows = Rows(self._path).rows
+        rows = Rows(self._path, self._shape).rows
         _held[self._path] = size, rows
         while len(_held) > 1 and sum(held for held, _ in _held.values()) > ROOM:
             _held.popitem(last=False)

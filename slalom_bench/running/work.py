@@ -20,6 +20,7 @@ from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.loading import Subject
 from slalom_bench.running.plan import Cell, build_explainer
 from slalom_bench.running.records import NOT_EXPLAINED, error_row, explanation_from_dict, pack_asked, unpack_asked
+from slalom_bench.running.shapes import ScoreRow, Shape, explanation_row, why
 
 Row = dict[str, Any]
 
@@ -74,7 +75,7 @@ class CellWork:
             row["explanation"] = explanation.to_dict()
             if self.cell.explanations is None:
                 row["asked"] = pack_asked(explanation.asked)
-            _check_json(row)
+            _check(row, explanation_row)
         except Exception as error:
             row = {key: row[key] for key in ("id", "n", "truncated") if key in row}
             row["error"] = error_row(error)
@@ -90,7 +91,7 @@ class CellWork:
             view = self.subject.classifier.targeting(stored.target)
             with view.work() as cost:
                 out = self.metrics[label].score(view, self._encode(example), stored, self.context).to_dict()
-                _check_json(out)
+                _check({"id": example.id, **out}, ScoreRow.model_validate)
         except (Exception, SystemExit) as error:
             out = {**Score().to_dict(), "error": error_row(error)}
         return {"id": example.id, **out}, {"id": f"{label}:{example.id}", **cost.to_dict()}
@@ -120,12 +121,14 @@ class CellWork:
         return self.subject.sample(example, self.cell.max_tokens)
 
 
-def _check_json(row: Mapping[str, Any]) -> None:
-    """Refuse a row that JSON cannot hold (NaN, arrays, lone surrogates), so that it is an error row and no crash."""
+def _check(row: Row, shape: Shape) -> None:
+    """Refuse a row that could not be read again (NaN, arrays, lone surrogates): an error row and no crash."""
     try:
         json.dumps(row, allow_nan=False, ensure_ascii=False).encode()
+        shape(row)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(f"the result cannot be stored as JSON: {error}") from error
+        said = why(error) if isinstance(error, ValueError) else str(error)
+        raise InvalidInput(f"the result cannot be stored: {said}") from error
 
 
 def _explanation(row: Mapping[str, Any]) -> Explanation | dict[str, str]:

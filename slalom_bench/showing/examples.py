@@ -9,6 +9,7 @@ import numpy as np
 
 from slalom_bench.core.safe_text import visible
 from slalom_bench.core.types import Sample
+from slalom_bench.errors import StoreError
 from slalom_bench.results.collect import Collected
 from slalom_bench.results.reading import CellResult, Run
 from slalom_bench.running.records import explanation_from_dict
@@ -65,6 +66,11 @@ def _example(row: Mapping[str, Any], explainers: Sequence[tuple[str, str, CellRe
             readings.append({"name": title, "score": "", "scale": "", "spans": [], "why": visible(str(why))})
             continue
         explanation = explanation_from_dict({**stored["explanation"], "surrogate": None})
+        if len(explanation) != len(sample):
+            raise StoreError(
+                f"{title}: {len(explanation)} scores for the {len(sample)} tokens of {sample.id} that the run kept; "
+                "compute the cell again: run its command with --mode restart"
+            )
         target = explanation.target
         readings += [_reading(title, layer, reading, human) for layer in layers(explanation, reading)]
     label = "" if sample.label is None else _class(names, sample.label)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -51,7 +52,7 @@ def _shown(rng: Random) -> tuple[str, ...]:
 
 def texts(rng: Random) -> Case:
     """A text to be explained."""
-    words = ["explain", "--model", "mini-bert" if rng.random() < 0.05 else "words", "--budget", "30"]
+    words = ["explain", "--model", "mini-bert" if rng.random() < 0.02 else "words", "--budget", "30"]
     words += ["--explainer", rng.choice(("zero", "leave-one-out", "lime", "linear-deletion", "slalom-fidel"))]
     given = text(rng)
     made: dict[str, bytes] = {}
@@ -284,6 +285,7 @@ SHOWS = (
     ("power", "run"),
     ("removals", "run", "whole"),
     ("carry-over", "whole", "run"),
+    ("merge", "run", "whole", "--out", "joined"),
 )
 RUN = ("run", "--task", "synthetic-linear", "--model", "bag-of-words", "--explainer", "zero", "--explainer", "random")
 
@@ -303,8 +305,7 @@ def _run() -> Path:
 def runs(rng: Random) -> Case:
     """A run directory with one file bad, under every command that reads or goes on with it.
 
-    Not tried, since it does not hold yet: a run.json or a file of samples (these have no checksum) whose records have
-    another shape, and rows of another shape under checksums that were made anew.
+    Of the records of another shape, half are of somebody who made the checksums of the cell anew.
     """
     source = _run()
     files = sorted(file.relative_to(source) for file in source.rglob("*") if file.suffix in (".json", ".jsonl"))
@@ -332,15 +333,24 @@ def runs(rng: Random) -> Case:
         elif fault == 3:
             file.unlink()
             os.mkfifo(file)
-        elif fault < 6 or chosen.name == "run.json" or chosen.parts[0] == "samples":
+        elif fault < 6:
             file.write_bytes(torn(whole, own))
         else:
             lines = [json.loads(line) for line in ([whole] if file.suffix == ".json" else whole.splitlines())]
             at = own.randrange(len(lines))
             lines[at] = change(lines[at], own)
             file.write_bytes(b"".join(spelled(line, own) + b"\n" for line in lines))
+            if fault > 7 and chosen.suffix == ".jsonl" and chosen.parts[0] == "cells":
+                _seal(folder / "run" / Path(*chosen.parts[:2]), Path(*chosen.parts[2:]).as_posix())
 
     return Case(words, prepare)
+
+
+def _seal(cell: Path, table: str) -> None:
+    """Make the checksum of a table anew in its cell's marker."""
+    marker, made = json.loads((cell / "done.json").read_text()), (cell / table).read_bytes()
+    marker["tables"][table] = [len(made), hashlib.sha256(made).hexdigest()]
+    (cell / "done.json").write_text(json.dumps(marker))
 
 
 # ---- submissions ----

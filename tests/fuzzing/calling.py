@@ -13,15 +13,26 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from unittest import mock
 
-from slalom_bench.cli import main
+import typer
+
+from slalom_bench import cli
 
 SECONDS = 120
 """One case takes a fraction of a second; a loaded machine may take longer, and nothing may take for ever."""
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")
 """What could steer a terminal: no output holds it."""
+
+SAYS = {
+    "verify": r"^(error: |results/bad\.json: )",
+    "leaderboard": r"^left out: ",
+    "run": r"samples failed",
+    "score": r"samples failed",
+}
+"""Commands that may end in exit code 1, each with the line that must say what did not hold."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +58,25 @@ class Endless(BaseException):
     """A command that does not come to an end."""
 
 
+@cache
+def _commands() -> Callable[[], None]:
+    """The parsers of all commands, which take longer to build than most cases to run: built once."""
+    return typer.main.get_command(cli.app)
+
+
 def call(words: Sequence[str]) -> Outcome:
     """Run a command as the shell would: its streams encode UTF-8 strictly, and stand for no terminal."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     code, escaped = 0, ""
     with (
+        mock.patch.object(cli, "app", _commands()),
         mock.patch.object(sys, "argv", ["slalom-bench", *words]),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         _limited(),
     ):
         try:
-            main()
+            cli.main()
         except SystemExit as stopped:
             code = stopped.code if isinstance(stopped.code, int) else int(stopped.code is not None)
         except BaseException as error:
@@ -95,11 +113,11 @@ def try_case(case: Case) -> tuple[int, str]:
         case.prepare(folder)
         before = contents(folder)
         outcome = call(case.words)
-        return outcome.code, judge(outcome) or broken_file(folder, before)
+        return outcome.code, judge(case.words[0], outcome) or broken_file(folder, before)
 
 
-def judge(outcome: Outcome) -> str:
-    """A result, or one line and exit code 2."""
+def judge(command: str, outcome: Outcome) -> str:
+    """What is wrong with how a command ended: neither a result, nor exit code 1 as documented, nor one line and 2."""
     if outcome.escaped:
         return outcome.escaped
     if "Traceback (most recent call last)" in outcome.out + outcome.err:
@@ -109,6 +127,8 @@ def judge(outcome: Outcome) -> str:
     errors = [line for line in outcome.err.splitlines() if line.startswith("error: ")]
     if outcome.code == 2 and (len(errors) != 1 or outcome.err.splitlines()[-1] != errors[0]):
         return f"exit code 2 without one line that says why: {outcome.err[-1500:]}"
+    if outcome.code == 1 and not re.search(SAYS.get(command, "(?!)"), outcome.err, re.MULTILINE):
+        return f"exit code 1 without a line of {command} that says why: {outcome.err[-1500:]}"
     if outcome.code not in (0, 1, 2):
         return f"exit code {outcome.code}: {outcome.err[-1500:]}"
     if outcome.code == 0 and errors:

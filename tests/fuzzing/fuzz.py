@@ -13,6 +13,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 
 from areas import AREAS, make, register_words
 from calling import call_there, try_case
@@ -49,7 +50,7 @@ def main() -> None:
         return
     chosen = [given.area] if given.area else list(AREAS)
     total = sum(AREAS[area][1] for area in chosen)
-    tried, start, failed, refused = Counter[str](), time.monotonic(), 0, 0
+    tried, start, failed, ended = Counter[str](), time.monotonic(), 0, Counter[int]()
     rounds = -(-given.cases // total)
     for turn in range(rounds):  # every area in turn, so that what has run so far says something of all
         for area in chosen:
@@ -59,14 +60,19 @@ def main() -> None:
                 print(f"FAILED {wrong}", flush=True)
             failed += len(found)
             tried[area] += share
-            refused += codes[2]
+            ended += codes
         print(
-            f"{tried.total()} cases: {tried.total() - refused} results, {refused} refused in a line, {failed} failed; "
-            f"{time.monotonic() - start:.0f} s",
+            f"seed {given.seed}, {tried.total()} cases: {said(ended)}, {failed} did not hold; "
+            f"{time.monotonic() - start:.0f} s, {time.process_time():.0f} s of them at work",
             flush=True,
         )
     print(", ".join(f"{area} {n}" for area, n in tried.items()))
     sys.exit(1 if failed else 0)
+
+
+def said(codes: Mapping[int, int]) -> str:
+    """How often each end came, in words."""
+    return f"{codes[0]} results, {codes[1]} with findings (exit code 1), {codes[2]} refused in one line"
 
 
 def quieten(cache: str) -> None:

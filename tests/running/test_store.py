@@ -22,7 +22,9 @@ from slalom_bench.running.identity import (
     RemovalIdentity,
     TaskIdentity,
 )
+from slalom_bench.running.provenance import provenance
 from slalom_bench.running.store import Rows, RunStore
+from slalom_bench.running.suite import make_suite
 
 IDENTITY = CellIdentity(
     task=TaskIdentity(name="imdb", version=1, params={}, content="c", source="here"),
@@ -199,7 +201,9 @@ def test_a_cell_is_held_by_one_process_and_free_again_when_that_dies(tmp_path):
 
 def test_calls_of_several_processes_are_all_recorded(tmp_path):
     one, other = RunStore(tmp_path), RunStore(tmp_path)
-    first, second = one.open({"mode": "resume"}), other.open({"mode": "restart"})
+    suite = make_suite(name="x", tasks=["a"], models=["b"], explainers=["c"]).model_dump(mode="json")
+    said = {"suite": suite, "sources": [], **provenance("cpu", [])}
+    first, second = one.open({"mode": "resume", **said}), other.open({"mode": "restart", **said})
     one.update(first, {"explained": 1})
     other.update(second, {"explained": 2})
     assert [(call["mode"], call["explained"]) for call in one.calls()] == [("resume", 1), ("restart", 2)]
@@ -217,7 +221,7 @@ def test_a_cell_under_anothers_name_is_refused(tmp_path):
 def test_restart_throws_the_cell_away_and_nothing_else(tmp_path):
     store = RunStore(tmp_path)
     (tmp_path / "old").mkdir()
-    cell(store).explanations.append({"id": "a"})
+    cell(store).explanations.append({"id": "a", "error": {"type": "E", "message": "m"}})
     assert cell(store).explanations.rows
     assert not cell(store, restart=True).explanations.rows
     assert len(store.cells()) == 1

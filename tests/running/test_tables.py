@@ -27,7 +27,7 @@ def test_what_was_let_go_is_read_again_and_a_new_reading_sees_new_rows(tmp_path,
     reads.clear()
     monkeypatch.setattr(tables, "ROOM", 150)
     tables.forget()
-    a, b, missing = (Table(tmp_path / name) for name in "abc")
+    a, b, missing = (Table(Rows(tmp_path / name)) for name in "abc")
     assert (a["1"]["x"], a.get("2"), len(a), list(b), len(missing)) == ("a" * 100, None, 1, ["1"], 0)
     assert reads == ["a", "b", "c"]
     assert a["1"]["x"] == "a" * 100
