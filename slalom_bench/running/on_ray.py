@@ -96,7 +96,10 @@ class OnRay:
             except ImportError as error:
                 raise InvalidInput(f"{cluster.address} needs Ray's client: pip install 'ray[client]'") from error
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                raise InvalidInput(f"no Ray cluster answers at {cluster.address} ({first_line(error)})") from error
+                # a client server that gave up sends its whole traceback; what happened is its last line
+                why = str(error).strip().splitlines()[-1] if isinstance(error, ConnectionAbortedError) else ""
+                why = why or first_line(error)
+                raise InvalidInput(f"no Ray cluster answers at {cluster.address} ({why})") from error
             return
         workers, cpus = cluster.workers or 1, self._cpus()
         for left in reversed(range(STARTS)):

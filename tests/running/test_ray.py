@@ -21,6 +21,8 @@ pytest.importorskip("ray", reason="the extra `ray` is not installed")
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 
 COUNTED = ("queries", "forwards", "backwards", "hits", "batches", "tokens", "padding")
+
+
 def rows(path: Path) -> dict[str, bytes]:
     """Every file but what holds times: costs, their checksum, and the record of calls."""
     timed = ("costs.jsonl", "done.json", "run.json")

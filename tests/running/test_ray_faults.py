@@ -195,7 +195,10 @@ def test_the_same_through_a_ray_client(tmp_path, cluster):
         "run_suite(suite, Path(sys.argv[1]), ModelOptions(device='cpu'), cluster=Cluster(2, sys.argv[2], cpus=1))"
     )
     words = [sys.executable, "-c", code, str(tmp_path / "client"), cluster.client]
-    ended = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+    for _ in range(3):  # the client's server gives up after half a minute, which a busy machine may need
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+        if "no Ray cluster answers" not in ended.stderr:
+            break
     assert ended.returncode == 0, ended.stderr
     assert rows(tmp_path / "client") == rows(tmp_path / "alone")
 
