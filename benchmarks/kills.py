@@ -3,7 +3,8 @@
     python benchmarks/kills.py [--rounds 50] [--seed 0] [--workers 2]
 
 Each round forks one process, or two at once, on a run directory and kills it with SIGKILL at a random row, or lets no
-file of it grow beyond a random size (as on a full disk). When a directory is finished after all, its explanations,
+file of it grow beyond a random size (as on a full disk; not with workers, since Ray writes files too), or kills one of
+its Ray workers and lets it go on. When a directory is finished after all, its explanations,
 scores and texts are compared with those of a run that nobody disturbed, byte by byte, and a new directory is begun.
 Costs are not compared: they hold seconds.
 """
@@ -89,6 +90,38 @@ def kill_at(process: int, out: Path, reached: int, rng: random.Random) -> bool:
     return True
 
 
+def ray_workers(process: int) -> list[int]:
+    """The Ray workers below a process."""
+    parents, workers = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if (folder / "cmdline").read_bytes().startswith(b"ray::RemoteWorker"):
+                workers.append(int(folder.name))
+        except (OSError, ValueError):
+            continue  # it has ended
+
+    def below(child: int) -> bool:
+        return child == process or (child in parents and below(parents[child]))
+
+    return [worker for worker in workers if below(worker)]
+
+
+def kill_a_worker(process: int, out: Path, reached: int, rng: random.Random) -> bool:
+    """Kill one of the workers of a run when it has so many bytes; whether there was one. The run must go on."""
+    patience, found = time.monotonic() + 300, []
+    while time.monotonic() < patience and not found:
+        if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            break
+        if size(out) >= reached:
+            found = ray_workers(process)
+        time.sleep(0.005)
+    for worker in rng.sample(found, min(1, len(found))):
+        os.kill(worker, signal.SIGKILL)
+    ended(process, out, 0)
+    return bool(found)
+
+
 def wrong(out: Path, truth: dict[str, bytes]) -> str:
     """How a finished directory differs from an undisturbed one."""
     found = rows(out)
@@ -102,7 +135,10 @@ def wrong(out: Path, truth: dict[str, bytes]) -> str:
 
 def disturb(out: Path, truth: int, workers: int, rng: random.Random) -> str:
     """One round on a directory; what happened in it."""
-    kind = rng.choice(("kill", "kill", "full", "two"))
+    kind = rng.choice(("kill", "kill", "worker" if workers else "full", "two"))
+    if kind == "worker":
+        killed = kill_a_worker(work(out, workers, None), out, size(out) + rng.randrange(truth // 3), rng)
+        return "a worker was killed" if killed else "done"
     if kind == "full":
         full = ended(work(out, workers, rng.randrange(500, 12_000)), out, 0, 2)
         return "full disk" if full else "done"

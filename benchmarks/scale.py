@@ -1,11 +1,12 @@
 """What many workers, many cells, many rows and busy neighbours cost: `python benchmarks/scale.py PART ... [--write]`.
 
     store        a simulated run directory of 1,000,000 rows: resume, report, export, with their memory
-    scheduling   1,000 trivial cells on two Ray workers: milliseconds of the driver for each
+    overhead     1,000 trivial cells on two Ray workers: milliseconds of the driver for each
     efficiency   `run --suite imdb` on two one-thread workers against one two-thread process (needs an idle machine)
-    contention   the same queries beside busy processes, with threads that sleep and threads that spin
+    contention   queries and a run beside busy processes, with threads that sleep and threads that spin (idle, too)
 
-Each figure comes from a process of its own. `--write` puts the table into benchmarks/README.md.
+Each figure comes from a process of its own. `--write` puts the rows into the table of benchmarks/README.md, in place of
+those that the same parts have there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 import time
@@ -46,9 +46,9 @@ def child(code: str, *words: str, env: dict[str, str] | None = None) -> dict[str
 
 
 def usage() -> dict[str, float]:
-    """Seconds of processor and peak megabytes of this process."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return {"cpu": used.ru_utime + used.ru_stime, "mb": used.ru_maxrss / 1024}
+    """Seconds of processor and peak megabytes of this process (`ru_maxrss` would be at least that of its parent)."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return {"cpu": sum(os.times()[:2]), "mb": int(status["VmHWM"].split()[0]) / 1024}
 
 
 # ---- a store of many rows ----
@@ -161,7 +161,7 @@ def export(name: str) -> None:
 # ---- many cells ----
 
 
-def scheduling_part(cells: int) -> list[Row]:
+def overhead_part(cells: int) -> list[Row]:
     """Trivial cells on two workers, and in this process; the start of Ray apart."""
     with TemporaryDirectory() as name:
         ray, alone = child("cells", f"{name}/ray", str(cells), "2"), child("cells", f"{name}/alone", str(cells), "0")
@@ -221,60 +221,73 @@ def efficiency_part(samples: int) -> list[Row]:
     found = {}
     for workers, threads in (("2", "1"), ("0", "2")):
         with TemporaryDirectory() as name:
-            env = {"OMP_NUM_THREADS": threads}
-            found[workers] = child("imdb", f"{name}/run", str(samples), workers, env=env)["wall"]
+            found[workers] = child("imdb", f"{name}/run", str(samples), workers, env={"OMP_NUM_THREADS": threads})
+    two, one = found["2"], found["0"]
     return [
         [
             f"imdb on mini-bert, {samples} texts: two workers of one thread",
-            f"{found['2']:.0f} s with the start of Ray",
-            f"one process of two threads {found['0']:.0f} s",
-            f"at least 1.25x; here {found['0'] / found['2']:.2f}x",
+            f"{two['wall']:.0f} s in all, {two['seconds']:.0f} s without imports",
+            f"a process of two threads {one['wall']:.0f} s and {one['seconds']:.0f} s",
+            f"at least 1.25x; here {one['wall'] / two['wall']:.2f}x, "
+            f"without imports {one['seconds'] / two['seconds']:.2f}x",
         ]
     ]
 
 
 def imdb(out: str, samples: str, workers: str) -> None:
-    """One run of the suite."""
+    """One run of the suite, with the start of Ray."""
     from slalom_bench.running.cluster import Cluster
 
     suite = build_suite("imdb", model=["mini-bert"], samples=int(samples))
     cluster = None if workers == "0" else Cluster(int(workers), cpus=1)
+    start, used = time.perf_counter(), time.process_time()
     run_suite(suite, Path(out), ModelOptions(device="cpu", progress=False), cluster=cluster)
-    print(json.dumps(usage()))
+    print(
+        json.dumps({**usage(), "seconds": time.perf_counter() - start, "used": time.process_time() - used}), flush=True
+    )
 
 
 # ---- neighbours ----
 
+WAYS = {
+    "two threads that sleep": {"OMP_NUM_THREADS": "2"},
+    "two threads that spin": {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "ACTIVE", "KMP_BLOCKTIME": "200"},
+    "one thread": {"OMP_NUM_THREADS": "1"},
+}
+"""How the threads of a process wait; the first is what it does by itself."""
+
 
 def contention_part(busy: int) -> list[Row]:
-    """One set of queries, threads that sleep and that spin, alone and beside busy processes."""
-    ways = {
-        "2 threads, asleep": {"OMP_WAIT_POLICY": "PASSIVE"},
-        "2 threads, spinning": {"OMP_WAIT_POLICY": "ACTIVE"},
-        "1 thread": {"OMP_NUM_THREADS": "1"},
-    }
-    table = []
-    for count in (0, busy):
-        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-        try:
-            load = os.getloadavg()[0]
-            clean = {name: {"OMP_NUM_THREADS": "2", **env} for name, env in ways.items()}
-            found = {name: child("queries", env=env) for name, env in clean.items()}
-        finally:
-            for other in others:
-                other.kill()
-        said = ", ".join(
-            f"{name} {one['seconds']:.2f} s ({one['used']:.2f} of processor)" for name, one in found.items()
-        )
-        table.append(
-            [
-                f"300 queries of 120 tokens, mini-bert, beside {count} busy processes",
-                said,
-                f"load {load:.0f} on {os.cpu_count()} cores before",
-                "",
-            ]
-        )
-    return table
+    """Queries, and a run of the suite on one text: alone, then beside busy processes; what the fair share explains."""
+    with TemporaryDirectory() as name:
+        works = {"300 queries of 120 tokens": ("queries",), "imdb on mini-bert, 1 text": ("imdb", name, "1", "0")}
+        found: dict[tuple[str, str, int], dict[str, float]] = {}
+        for count in (0, busy):
+            others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+            try:
+                for work, (code, *words) in works.items():
+                    for way, env in WAYS.items():
+                        place = [f"{name}/{way}-{count}", *words[1:]] if words else []
+                        found[work, way, count] = child(code, *place, env=env)
+            finally:
+                for other in others:
+                    other.kill()
+                    other.wait()
+    return [contention_row(work, way, busy, found) for work in works for way in WAYS]
+
+
+def contention_row(work: str, way: str, busy: int, found: dict[tuple[str, str, int], dict[str, float]]) -> Row:
+    """How much slower it is beside others, over what threads that share the cores fairly would be."""
+    alone, beside = found[work, way, 0], found[work, way, busy]
+    threads, cores = int(WAYS[way]["OMP_NUM_THREADS"]), os.cpu_count() or 1
+    fair = max(1.0, (threads + busy) / cores)
+    slower = beside["seconds"] / alone["seconds"]
+    return [
+        f"{work}, {way}, beside {busy} busy processes",
+        f"{beside['seconds']:.2f} s ({beside['used']:.2f} of processor)",
+        f"alone {alone['seconds']:.2f} s ({alone['used']:.2f})",
+        f"at most 1.25x the fair share ({fair:.2g}x); here {slower / fair:.2f}x",
+    ]
 
 
 def queries() -> None:
@@ -301,10 +314,23 @@ def queries() -> None:
 
 PARTS = {
     "store": (store_part, 1_000_000),
-    "scheduling": (scheduling_part, 1000),
-    "efficiency": (efficiency_part, 6),
+    "overhead": (overhead_part, 1000),
+    "efficiency": (efficiency_part, 8),
     "contention": (contention_part, 2),
 }
+HEADS = ["part", "what", "here", "beside it", "target"]
+
+
+def write(rows: list[Row]) -> None:
+    """Put rows into the table of the README, in place of those of the same parts."""
+    head, _, tail = README.read_text(encoding="utf-8").partition(MARK)
+    after = tail.partition("\n## ")
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in after[0].splitlines() if line[:1] == "|"]
+    new = {row[0] for row in rows}
+    kept = [line for line in lines[2:] if line[0] not in new]
+    table = tabulate([*kept, *rows], HEADS, tablefmt="github", disable_numparse=True)
+    rest = f"\n## {after[2]}" if after[2] else ""
+    README.write_text(f"{head}{MARK}\n\n{table}\n{rest}", encoding="utf-8")
 
 
 def main() -> None:
@@ -312,24 +338,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*")
     parser.add_argument("--size", type=int, help="rows, cells, texts or busy processes, in place of the usual number")
-    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/README.md")
+    parser.add_argument("--write", action="store_true", help="put the rows into benchmarks/README.md")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     told = parser.parse_args()
     if told.child:
         globals()[told.child](*told.parts)
         return
-    rows = []
+    rows: list[Row] = []
     for name in told.parts or PARTS:
         part, size = PARTS[name]
-        rows += part(told.size or size)
-        print(tabulate(rows, ["what", "here", "beside it", "target"], tablefmt="github"), flush=True)
-    if told.write:
-        text = README.read_text()
-        head, _, tail = text.partition(MARK)
-        table = tabulate(rows, ["what", "here", "beside it", "target"], tablefmt="github")
-        load = f"Load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end."
-        rest = tail.partition("\n## ")
-        README.write_text(f"{head}{MARK}\n\n{load}\n\n{table}\n" + (f"\n## {rest[2]}" if rest[2] else ""))
+        load = f"; load {os.getloadavg()[0]:.1f} before"
+        found = part(told.size or size)
+        rows += [[name, *row] for row in found]
+        rows[-1][3] += load
+        print(tabulate(rows, HEADS, tablefmt="github"), flush=True)
+        if told.write:
+            write(rows)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,16 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
-def write_whole(path: Path, text: str) -> None:
-    """A text file, the whole of it or nothing, forced to the disk."""
+def write_whole(path: Path, text: str, *, forced: bool = True) -> None:
+    """A text file, the whole of it or nothing, forced to the disk unless that is left to `force`."""
     with replacing(path) as place, place.open("x", encoding="utf-8", newline="\n") as file:
         file.write(text)
         file.flush()
+        if forced:
+            os.fsync(file.fileno())
+
+
+def force(path: Path) -> None:
+    """Force a file to the disk."""
+    with path.open("r+b") as file:
         os.fsync(file.fileno())

@@ -16,15 +16,15 @@ SCHEMA = 3
 """Goes up when the layout changes; directories of another schema are refused, and left as they are."""
 
 
-def write_json(path: Path, data: Any) -> None:
+def write_json(path: Path, data: Any, *, forced: bool = True) -> None:
     """Data as a JSON file, the whole of it or nothing."""
-    write_text(path, json.dumps(data, indent=1, ensure_ascii=False))
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False), forced=forced)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, forced: bool = True) -> None:
     """The whole file or nothing; one that cannot be written is an error with the remedy."""
     try:
-        write_whole(path, text)
+        write_whole(path, text, forced=forced)
     except OSError as error:
         raise write_error(path, error) from error
 

@@ -27,6 +27,8 @@ QUICK = 0.2
 """Seconds: of jobs that are done in less, a worker has the next one waiting."""
 LOADS = 3
 """How often a worker may die while it loads a model before that model is left to others."""
+FAIR = {"worker_niceness": 0}
+"""Of an instance of our own: Ray gives workers a niceness of 15, beside busy neighbours a thirtieth of a fair share."""
 STARTS = 3
 """How often a Ray instance of our own is tried: on a busy machine its parts may not find each other in time."""
 
@@ -91,8 +93,13 @@ class OnRay:
         if cluster.address is not None:
             try:
                 self._ray.init(address=cluster.address, **more)
+            except ImportError as error:
+                raise InvalidInput(f"{cluster.address} needs Ray's client: pip install 'ray[client]'") from error
             except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-                raise InvalidInput(f"no Ray cluster answers at {cluster.address} ({first_line(error)})") from error
+                # a client server that gave up sends its whole traceback; what happened is its last line
+                why = str(error).strip().splitlines()[-1] if isinstance(error, ConnectionAbortedError) else ""
+                why = why or first_line(error)
+                raise InvalidInput(f"no Ray cluster answers at {cluster.address} ({why})") from error
             return
         workers, cpus = cluster.workers or 1, self._cpus()
         for left in reversed(range(STARTS)):
@@ -102,6 +109,7 @@ class OnRay:
                     num_cpus=workers * cpus,
                     include_dashboard=False,
                     object_store_memory=512 * 2**20,
+                    _system_config=FAIR,
                     **more,
                 )
                 return

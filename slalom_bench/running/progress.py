@@ -32,7 +32,8 @@ class Reporter:
 
     def say(self, text: str, style: str | None = None) -> None:
         """One line of plain text; nothing in it is read as markup."""
-        self.console.print(text, style=style, markup=False, soft_wrap=True)
+        if not self.console.quiet:  # a quiet console lays the text out all the same
+            self.console.print(text, style=style, markup=False, soft_wrap=True)
 
     @contextmanager
     def running(self, cells: int, samples: int) -> Iterator[None]:

@@ -159,7 +159,8 @@ class Runner:
         several = self.executor.workers > 1
         if several:  # what takes longest first, so that what is left at the end is short
             cells = sorted(cells, key=lambda cell: -cell.budget * len(cell.places))
-        self._run(cells, window=AHEAD * self.executor.workers if several else 1)
+        with self.store.forcing.beside() if several else contextlib.nullcontext():  # workers must not wait for the disk
+            self._run(cells, window=AHEAD * self.executor.workers if several else 1)
         self._waits = True
         for cell in self._held:
             self.reporter.say(f"waiting for another process that works on {cell.title}")
@@ -286,7 +287,7 @@ class Runner:
         return opened
 
     def _close(self, opened: OpenCell) -> None:
-        opened.finish()
+        self.store.forcing.do(opened.finish)
         del self._open[opened.cell]
         self.result.failed += count_failed(opened.store, opened.samples, opened.labels)
         self.result.passing += count_failed(opened.store, opened.samples, opened.labels, is_passing)

@@ -24,6 +24,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from slalom_bench.core.safe_text import file_name
+from slalom_bench.core.writing import force
 from slalom_bench.errors import StoreError
 from slalom_bench.running.files import SCHEMA, read_bytes, read_json, sweep, write_error, write_json, write_text
+from slalom_bench.running.forcing import Forcing
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 from slalom_bench.running.marker import Marker
 from slalom_bench.running.shapes import (
@@ -77,6 +80,7 @@ class Rows:
         self._torn_at: int | None = None
         self._synced_at = time.monotonic()
         self._unsynced = False
+        self._has_folder = False
 
     @property
     def rows(self) -> dict[str, dict[str, Any]]:
@@ -115,7 +119,9 @@ class Rows:
         rows = self.rows
         line = _line(row).encode()
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self._has_folder:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._has_folder = True
             with self.path.open("ab", buffering=0) as file:
                 if self._torn_at is not None:
                     file.truncate(self._torn_at)
@@ -263,6 +269,7 @@ class RunStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.forcing = Forcing()
 
     # ---- the record of calls ----
 
@@ -354,7 +361,7 @@ class RunStore:
         file = self.path / "locks" / f"{name}.lock"
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(file)
+            lock = FileLock(file, thread_local=False)  # a cell may be closed in another thread (`Forcing`)
             lock.acquire(timeout=-1 if wait else 0)
         except Timeout:
             yield False
@@ -387,20 +394,21 @@ class RunStore:
     def _cell(self, identity: CellIdentity, *, restart: bool) -> CellStore:
         path = self._folder(identity)
         try:
-            for name in ("cell.json", "done.json", "explanations.jsonl", "costs.jsonl", "scores/*.jsonl"):
-                sweep(path / name)
-            if restart:
-                # by its own list, and in an order in which a kill leaves a cell that can be gone on with
-                for file in CellStore(path, identity).files:
-                    file.unlink()
-            if not (path / "cell.json").exists():
-                path.mkdir(parents=True, exist_ok=True)
-                write_json(path / "cell.json", {"schema": SCHEMA, "identity": identity.model_dump(mode="json")})
+            if path.exists():
+                for name in ("cell.json", "done.json", "explanations.jsonl", "costs.jsonl", "scores/*.jsonl"):
+                    sweep(path / name)
+                if restart:
+                    # by its own list, and in an order in which a kill leaves a cell that can be gone on with
+                    for file in CellStore(path, identity).files:
+                        file.unlink()
+            if not _is_written(path / "cell.json"):
+                said = {"schema": SCHEMA, "identity": identity.model_dump(mode="json")}
+                write_json(path / "cell.json", said, forced=False)
+                self.forcing.do(partial(force, path / "cell.json"))
+            elif _identity(path / "cell.json").key != identity.key:
+                raise StoreError(f"{path} holds another cell than its name says; move it away or choose another --out")
         except OSError as error:
             raise write_error(path, error) from error
-        stored = _identity(path / "cell.json")
-        if stored.key != identity.key:
-            raise StoreError(f"{path} holds another cell than its name says; move it away or choose another --out")
         return CellStore(path, identity, light=True)
 
     @contextlib.contextmanager
@@ -418,8 +426,13 @@ class RunStore:
 
     def cells(self) -> list[CellStore]:
         """Every cell of the run, in the order of their folder names."""
-        files = sorted((self.path / "cells").glob("*/cell.json"))
+        files = sorted(file for file in (self.path / "cells").glob("*/cell.json") if _is_written(file))
         return [CellStore(file.parent, _identity(file)) for file in files]
+
+
+def _is_written(file: Path) -> bool:
+    """Whether there is something in a file: a power cut in the moment of its writing may leave an empty one."""
+    return file.exists() and file.stat().st_size > 0
 
 
 def _identity(file: Path) -> CellIdentity:

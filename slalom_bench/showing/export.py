@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slalom_bench.core.writing import replacing
+from slalom_bench.core.writing import force, replacing
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.boards import Board, BoardCell, boards
 from slalom_bench.results.collect import COSTS, require_results
@@ -25,27 +25,47 @@ ARROWS = {"higher": r"$\uparrow$", "lower": r"$\downarrow$"}
 NAMES = {"csv": "scores.csv", "parquet": "scores.parquet", "latex": "tables.tex"}
 
 
+TYPES = {
+    **dict.fromkeys(("task", "content", "model", "weights", "protocol", "removal"), "string"),
+    **dict.fromkeys(("max_tokens", "budget", "seed"), "Int64"),
+    "explainer": "string",
+    "explainer_version": "Int64",
+    **dict.fromkeys(("sample", "metric", "name"), "string"),
+    "value": "float64",
+    "reason": "string",
+}
+"""The columns of the tables."""
+
+
 def scores(run: Run) -> pd.DataFrame:
     """One line for each value of each metric on each sample; an undefined one has its reason instead of a number."""
-    import pandas as pd
-
-    rows = [row for cell in run.cells for row in _rows(cell)]
+    rows = [row for cell in run.cells for row in _scores(cell)]
     if not rows:
         raise InvalidInput(f"{run.path} holds no scores yet")
-    return pd.DataFrame(rows).astype({"value": "float64", "max_tokens": "Int64"})
+    return _frame(rows)
 
 
 def costs(run: Run) -> pd.DataFrame:
     """What explaining each sample cost, in the columns of `scores`: the metric is `cost`, the name what is counted."""
+    return _frame([row for cell in run.cells for row in _costs(cell)])
+
+
+def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
-    rows = []
-    for cell in run.cells:
-        for sample in cell.explanations:
-            row = cell.costs.get(f"explain:{sample}", {})
-            shared = {**_shared(cell), "sample": sample, "metric": COST, "reason": None}
-            rows += [{**shared, "name": name, "value": row[name]} for name in COSTS if name in row]
-    return pd.DataFrame(rows).astype({"value": "float64", "max_tokens": "Int64"}) if rows else pd.DataFrame()
+    return pd.DataFrame(rows, columns=list(TYPES)).astype(TYPES)
+
+
+def _frames(run: Run) -> Iterator[pd.DataFrame]:
+    """Scores, then costs, cell by cell: the whole of a large run need not fit into memory."""
+    empty = True
+    for rows in (list(_scores(cell)) for cell in run.cells):
+        if rows:
+            empty = False
+            yield _frame(rows)
+    if empty:
+        raise InvalidInput(f"{run.path} holds no scores yet")
+    yield from (_frame(rows) for cell in run.cells if (rows := list(_costs(cell))))
 
 
 def _shared(cell: CellResult) -> dict[str, Any]:
@@ -66,7 +86,15 @@ def _shared(cell: CellResult) -> dict[str, Any]:
     }
 
 
-def _rows(cell: CellResult) -> Iterator[dict[str, Any]]:
+def _costs(cell: CellResult) -> Iterator[dict[str, Any]]:
+    shared = _shared(cell)
+    for sample in cell.explanations:
+        row = cell.costs.get(f"explain:{sample}", {})
+        for name in (name for name in COSTS if name in row):
+            yield {**shared, "sample": sample, "metric": COST, "name": name, "value": row[name], "reason": None}
+
+
+def _scores(cell: CellResult) -> Iterator[dict[str, Any]]:
     shared = _shared(cell)
     for label, stored in cell.scores.items():
         for sample, row in stored.items():
@@ -129,12 +157,21 @@ def escape(text: str) -> str:
     return "".join(special.get(letter, letter) for letter in text)
 
 
-def _everything(run: Run) -> pd.DataFrame:
-    """Scores, then costs."""
-    import pandas as pd
+def _write_csv(run: Run, path: Path) -> None:
+    with path.open("x", encoding="utf-8", newline="") as file:
+        for number, frame in enumerate(_frames(run)):
+            frame.to_csv(file, index=False, lineterminator="\n", header=not number)
 
-    found = [frame for frame in (scores(run), costs(run)) if len(frame)]
-    return pd.concat(found, ignore_index=True)
+
+def _write_parquet(run: Run, path: Path) -> None:
+    """One group of rows a cell."""
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    schema = pa.Schema.from_pandas(_frame([]), preserve_index=False)
+    with ParquetWriter(path, schema) as file:
+        for frame in _frames(run):
+            file.write_table(pa.Table.from_pandas(frame, schema, preserve_index=False))
 
 
 def export(run: Run, kind: str, out: Path | None = None) -> Path:
@@ -145,11 +182,10 @@ def export(run: Run, kind: str, out: Path | None = None) -> Path:
     try:
         if kind == "latex":
             write_text(path, latex(run))
-        elif kind == "csv":
-            write_text(path, _everything(run).to_csv(index=False, lineterminator="\n"))
         else:
             with replacing(path) as place:
-                _everything(run).to_parquet(place, index=False)
+                (_write_csv if kind == "csv" else _write_parquet)(run, place)
+                force(place)
     except OSError as error:
         raise InvalidInput(f"cannot write {path}: {error.strerror or error}") from error
     return path
