@@ -78,13 +78,13 @@ COMMANDS = (
 def help_text(docstring: str, width: int = 74) -> str:
     """A command's docstring for its help: examples stay lines that a shell takes, long ones broken as it wants them.
 
-    >>> print(help_text("Do it.\\n\\nExamples:\\n\\n  slalom-bench go --there\\n  --and-back", 25).replace(chr(8), "^H"))
+    >>> print(help_text("Do it.\\n\\nExamples:\\n\\n  slalom-bench go there\\n  --and-back", 25).replace(chr(8), "^H"))
     Do it.
     <BLANKLINE>
     Examples:
     <BLANKLINE>
     ^H
-      slalom-bench go --there \\
+      slalom-bench go there \\
         --and-back
     """
     parts = []

@@ -260,8 +260,8 @@ class FullyConnected(_Classic):
         On `synthetic-linear`, as the model that learns what transformers cannot.
 
     Example:
-        "best worst": slots 1 and 2 of 32 hold the two words' 32 numbers, the others zeros: 32 x 32 = 1024 inputs. Without
-        "best", "worst" moves to slot 1.
+        "best worst": slots 1 and 2 of 32 hold the two words' 32 numbers, the others zeros: 32 x 32 = 1024 inputs.
+        Without "best", "worst" moves to slot 1.
 
     Args:
         hidden: the width of the hidden layer.

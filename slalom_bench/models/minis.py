@@ -229,8 +229,8 @@ class MiniBert(Mini):
     """A 2-layer, 128-wide BERT trained on IMDB reviews, shipped with the package.
 
     Example:
-        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.66, so probability 1 / (1 + e^4.66) = 0.009;
-        without "dull" -4.66 + 8.48 = 3.82.
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.66, so probability
+        1 / (1 + e^4.66) = 0.009; without "dull" -4.66 + 8.48 = 3.82.
     """
 
     name, architecture = "mini-bert", "bert"
@@ -242,8 +242,8 @@ class MiniDistilBert(Mini):
     """A 2-layer, 128-wide DistilBERT trained on IMDB reviews, shipped with the package.
 
     Example:
-        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.78, so probability 1 / (1 + e^5.78) = 0.003;
-        without "dull" -5.78 + 9.58 = 3.80.
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.78, so probability
+        1 / (1 + e^5.78) = 0.003; without "dull" -5.78 + 9.58 = 3.80.
     """
 
     name, architecture = "mini-distilbert", "distilbert"
@@ -255,8 +255,8 @@ class MiniGpt2(Mini):
     """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package.
 
     Example:
-        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.52, so probability 1 / (1 + e^4.52) = 0.011;
-        without "dull" -4.52 + 3.64 = -0.88.
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.52, so probability
+        1 / (1 + e^4.52) = 0.011; without "dull" -4.52 + 3.64 = -0.88.
     """
 
     name, architecture = "mini-gpt2", "gpt2"
@@ -268,8 +268,8 @@ class MiniRotary(Mini):
     """A 2-layer, 128-wide ModernBERT (rotary positions) trained on IMDB reviews, shipped with the package.
 
     Example:
-        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.54, so probability 1 / (1 + e^5.54) = 0.004;
-        without "dull" -5.54 + 7.71 = 2.17.
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.54, so probability
+        1 / (1 + e^5.54) = 0.004; without "dull" -5.54 + 7.71 = 2.17.
     """
 
     name, architecture = "mini-rotary", "modernbert"
@@ -281,8 +281,8 @@ class MiniAlibi(Mini):
     """A 2-layer, 128-wide BLOOM (distance as a penalty, ALiBi) trained on IMDB reviews, shipped with the package.
 
     Example:
-        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.65, so probability 1 / (1 + e^4.65) = 0.009;
-        without "dull" -4.65 + 4.11 = -0.54.
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.65, so probability
+        1 / (1 + e^4.65) = 0.009; without "dull" -4.65 + 4.11 = -0.54.
     """
 
     name, architecture = "mini-alibi", "bloom"

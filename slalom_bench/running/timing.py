@@ -1,7 +1,7 @@
 """How long a plan will take on this machine: a text of each model done by every explainer and metric, and multiplied.
 
-The text is done in the order of a run, and the clock on the wall is read: explainers ask much the same and metrics share
-their masks, so what each costs alone (which is what a run records) would add up to several times what a run takes.
+The text is done in the order of a run, and the clock on the wall is read: explainers ask much the same and metrics
+share their masks, so what each costs alone (which is what a run records) would add up to ten times what a run takes.
 """
 
 from __future__ import annotations
