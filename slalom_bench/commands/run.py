@@ -212,8 +212,8 @@ def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: 
     if seconds:
         took = duration(planned + seconds)
         typer.echo(
-            f"about {took} on this machine in one process, if it stays as busy as it is: a text of each model was done by "
-            "every explainer and metric, and time grows like the length of texts"
+            f"about {took} on this machine in one process, if it stays as busy as it is: a text of each model was done "
+            "by every explainer and metric, and time grows like the length of texts"
         )
 
 
