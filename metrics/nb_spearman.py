@@ -180,9 +180,9 @@ def class_counts(classifier: Classifier, context: Context, documents: int | None
     encoded = encode_all(classifier.tokens, parts)
     flat = np.concatenate([*encoded, np.zeros(0, np.int64)])
     times = np.repeat(times, [len(ids) for ids in encoded], axis=0)
-    counts = np.stack([np.bincount(flat, column) for column in times.T], axis=1).astype(np.float64)
-    ids = np.flatnonzero(counts.any(axis=1)).astype(np.int64)
-    return ids, counts[ids]
+    ids, place = np.unique(flat, return_inverse=True)  # ids may be hashes of words, far apart
+    counts = np.stack([np.bincount(place, column, len(ids)) for column in times.T], axis=1).astype(np.float64)
+    return ids, counts
 
 
 def naive_bayes_weights(counts: Floats, target: int, alpha: float, normalise: bool) -> Floats | None:

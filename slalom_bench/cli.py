@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from textwrap import wrap
 from typing import Annotated
 
 import typer
@@ -42,6 +43,7 @@ app = typer.Typer(
     help="Which token attribution explains a transformer best, and at what cost.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # boxes leave option texts 20 of 80 columns, and read brackets as markup
     epilog="Start with: slalom-bench run --suite smoke",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -71,10 +73,33 @@ COMMANDS = (
     reproduce_command,
     global_command,
 )
+
+
+def help_text(docstring: str, width: int = 74) -> str:
+    """A command's docstring for its help: examples stay lines that a shell takes, long ones broken as it wants them.
+
+    >>> print(help_text("Do it.\\n\\nExamples:\\n\\n  slalom-bench go there\\n  --and-back", 25).replace(chr(8), "^H"))
+    Do it.
+    <BLANKLINE>
+    Examples:
+    <BLANKLINE>
+    ^H
+      slalom-bench go there \\
+        --and-back
+    """
+    parts = []
+    for part in docstring.split("\n\n"):
+        if part.startswith("  "):
+            lines = wrap(" ".join(part.split()), width, break_on_hyphens=False, break_long_words=False)
+            part = "\b\n  " + " \\\n    ".join(lines)  # click fills every paragraph that \b does not begin
+        parts.append(part)
+    return "\n\n".join(parts)
+
+
 for function in COMMANDS:
     name = function.__name__.removesuffix("_command").replace("_", "-")
-    # a bracket in a help text is a bracket, not markup
-    app.command(name, help=(inspect.getdoc(function) or "").replace("[", r"\["))(function)
+    said = inspect.getdoc(function) or ""
+    app.command(name, help=help_text(said), short_help=" ".join(said.split("\n\n")[0].split()))(function)
 
 
 def _version(wanted: bool) -> None:

@@ -34,6 +34,13 @@ class AgNews:
     headline before the text, those of the tab-separated files have not: the content hash tells them apart. Dropped are
     texts that come twice, and test texts that are also training texts.
 
+    Choose it:
+        For more than two classes, and for short texts, on which every method is quick.
+
+    Example:
+        Logits 1, 4, 0 and 2 (World, Sports, Business, Sci/Tech): Sports is predicted, so Sports is explained. Its
+        log-odds are 4 - log(e^1 + e^0 + e^2) = 4 - 2.41 = 1.59, its probability is 0.83.
+
     Args:
         split: as in imdb: `official`, `hash`, or `auto` (official where there is a test split, else by a hash of the
             text).

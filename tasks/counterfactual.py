@@ -49,6 +49,14 @@ class ImdbCounterfactual:
     (tasksource/counterfactually-augmented-imdb) does not say which texts are a pair, so that none is looked for there
     unless `hub` names one that does.
 
+    Choose it:
+        For a truth that no annotator was asked to point at: people changed what they had to, and the class turned.
+
+    Example:
+        "A great film" (positive), revised to "A dull film" (negative): the revision is explained, its word 2 of 3 is
+        the edit. A method that puts "dull" first of three finds it at once; towards positive its score should be
+        negative, for with "great" in its place the log-odds rise.
+
     Args:
         texts: `revised`, or `both`: for models that were not trained on IMDB only.
         hub: a dataset of the hub with the authors' columns Sentiment, Text and batch_id, and splits test and train.

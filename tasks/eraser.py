@@ -41,6 +41,14 @@ class EraserMovies:
     place. Dropped are reviews that come twice, training reviews that are also evaluation reviews, and evaluation
     reviews without any rationale.
 
+    Choose it:
+        To compare with passages that people give as reasons, in long texts. Where words and several annotators matter,
+        take `yelp-hat`.
+
+    Example:
+        "the plot is thin but funny" with a rationale from word 2 to before word 4, "is thin": marks 0 0 1 1 0 0. Cut to
+        three words one of the two marks is left, and the run says that one fell away.
+
     Reference:
         DeYoung et al. 2020, ERASER: A Benchmark to Evaluate Rationalized NLP Models, ACL; rationales by Zaidan, Eisner
         and Piatko 2007, Using "Annotator Rationales" to Improve Machine Learning for Text Categorization, NAACL;

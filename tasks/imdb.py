@@ -42,6 +42,13 @@ class Imdb:
 
     Gives labels and training texts. No text is in both splits; one that comes more than once is kept once.
 
+    Choose it:
+        First: the papers' main task, and the one that the shipped models were trained on.
+
+    Example:
+        Of the 25,000 official test reviews 201 repeat another one and 123 are training reviews too: 25,000 - 201 - 123
+        = 24,676 are for evaluation. A run of 20 samples takes the first 20 of a fixed, shuffled order.
+
     Args:
         split: `official` (needs the test reviews), `hash` (training reviews only, about 20,000 / 5,000; what the
             shipped mini models were trained under) or `auto` (official where there is a test split).

@@ -123,6 +123,12 @@ class SyntheticLinear:
 
     F(t) = sum_i w(t_i); label ~ Bernoulli(sigmoid(F)). Gives labels, training texts and truth.
 
+    Choose it:
+        To test a method where the truth is additive, and to see what no transformer can represent.
+
+    Example:
+        "best worst the": 1.0 - 1.5 + 0 = -0.5, so the label is 1 with probability 1 / (1 + e^0.5) = 0.38.
+
     Args:
         seed: of the texts.
         evaluation_size: how many texts are evaluated.
@@ -175,6 +181,13 @@ class SyntheticSlalom:
 
     F(t) = sum_i w(t_i) v(t_i) / sum_i w(t_i) with w = exp(s), v = 2 x a bag-of-words score, s = 5 |v|^1.5 + N(0, 1)/2;
     words uniform, length uniform in 1..30. Gives labels, training texts and truth.
+
+    Choose it:
+        To test a method where the truth is a SLALOM: every value and importance is known.
+
+    Example:
+        "great movie": values 0.89 and 0.10, importances 1.49 and -3.22, so weights e^1.49 = 4.44 and e^-3.22 = 0.04.
+        F = (4.44 x 0.89 + 0.04 x 0.10) / 4.48 = 0.89: the text says what its one weighty word says.
 
     Args:
         vocabulary: how many of the words are used, 16 to 200; importances are centred on those.

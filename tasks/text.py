@@ -33,6 +33,13 @@ class Text:
 
     A text that comes more than once is kept once; one that is also in `train_file` is not evaluated.
 
+    Choose it:
+        For texts of your own.
+
+    Example:
+        A file of three lines, `text,label` and `What a joy.,positive` and `So dull.,negative`: two texts, and classes
+        by name: negative is 0, positive 1. `--task text:FILE --model hf:DIR` explains what DIR says of positive.
+
     Args:
         file: the file; `text:FILE` sets it.
         text_column: the column of the texts.

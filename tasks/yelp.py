@@ -37,6 +37,12 @@ class Yelp:
 
     Gives labels and training texts.
 
+    Choose it:
+        To train models for `yelp-hat`, or to see whether findings of `imdb` hold for reviews of places.
+
+    Example:
+        One or two stars are class 0 (negative), four or five class 1 (positive); a review of three is in neither.
+
     Args:
         split: as in imdb: `official`, `hash`, or `auto` (official where there is a test split, else by a hash of the
             text).
@@ -159,6 +165,13 @@ class YelpHat:
     Gives labels, human marks (only annotators whose answer equals the review's label count), the share of annotators
     behind each mark where there are several, and training texts where the data directory has `yelp` too. Words are
     whitespace-split. Subsets have tables of their own, for people mark other shares of longer texts.
+
+    Choose it:
+        To compare with the words that several people marked.
+
+    Example:
+        Three annotators mark the words of "so good here" 1 1 0, 1 0 0 and 1 1 0: all agree on the first word alone
+        (`and`: 1 0 0), more than half on two (`majority`: 1 1 0); the shares are 1, 0.67 and 0.
 
     Args:
         subset: `50`, `100`, `200` (words, from the file name), `mixed` or `all`.

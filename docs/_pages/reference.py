@@ -97,10 +97,10 @@ def commands() -> str:
             if option and each.hidden:
                 continue
             flag = ", ".join(each.opts) if option else (each.metavar or each.name).upper()
-            said = (getattr(each, "help", None) or "").replace("|", "\\|").replace("\\[", "[")
+            said = (getattr(each, "help", None) or "").replace("|", "\\|")
             default = "" if each.default in (None, False, ()) or callable(each.default) else f"`{each.default}`"
             rows.append(f"| `{flag}` | {escape(said, quote=False)} | {default} |")
-        parts.append(f"## {name}\n\n{_help(command.help or '')}")
+        parts.append(f"## {name}\n\n{_help(inspect.getdoc(command.callback) or '')}")
         if rows:
             parts.append("| | | default |\n|---|---|---|\n" + "\n".join(rows))
     return "\n\n".join(parts) + "\n"
@@ -108,7 +108,6 @@ def commands() -> str:
 
 def _help(text: str) -> str:
     """A command's help with its examples as code."""
-    text = text.replace("\\[", "[")
     words, _, examples = text.partition("Examples:")
     lines = [line.strip() for line in examples.split("\n") if line.strip()]
     shown = "```sh\n" + "\n".join(lines) + "\n```" if lines else ""

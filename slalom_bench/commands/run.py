@@ -182,14 +182,18 @@ def numbers(option: str, texts: list[str] | None) -> list[int]:
 
 def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: bool) -> None:
     """The cells, the skips with their reasons, an upper bound of the cost, and how long that takes here."""
+    from time import perf_counter
+
+    begun = perf_counter()
     from slalom_bench.running.loading import Loader
     from slalom_bench.running.timing import measure_plan
     from slalom_bench.showing.wording import duration
 
     loader = Loader(options, reporter)
     plan = loader.plan(suite, lengths=True)
+    planned = perf_counter() - begun
     seconds, unknown = measure_plan(plan, loader)
-    estimate = plan.estimate() | {"seconds": seconds, "not_timed": unknown}
+    estimate = plan.estimate() | {"seconds": planned + seconds, "not_timed": unknown}
     if as_json:
         cells = [cell.model_dump(mode="json") for cell in plan.cells]
         typer.echo(json.dumps({"cells": cells, "skips": [vars(skip) for skip in plan.skips], "estimate": estimate}))
@@ -207,8 +211,10 @@ def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: 
     for why in unknown:
         typer.echo(f"not timed: {why}")
     if seconds:
+        took = duration(planned + seconds)
         typer.echo(
-            f"about {duration(seconds)} on this machine, by one text of each model; what explainers share is saved"
+            f"about {took} on this machine in one process, if it stays as busy as it is: a text of each model was done "
+            "by every explainer and metric, and time grows like the length of texts"
         )
 
 

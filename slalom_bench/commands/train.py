@@ -31,7 +31,7 @@ def train_command(
 ) -> None:
     """Train a classifier for a task; `run` then finds it in the cache (SLALOM_BENCH_CACHE).
 
-    A killed training continues from its last finished epoch when the same command is given again.
+    Its state is saved every minute: a killed training goes on from there when the same command is given again.
 
     Examples:
 

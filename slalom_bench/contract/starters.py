@@ -239,6 +239,12 @@ class $cls:
 
     Evaluation texts come in a fixed, shuffled order; ids are stable; no text is in both splits. A fix of the data is a
     new version. For texts from files and the hub see `slalom_bench.data.sources` and `tasks/ag_news.py`.
+
+    Choose it:
+        To try out a task (replace this).
+
+    Example:
+        "a great bore" is class 0 and "a film of great joy" class 1, of two classes (replace this).
     """
 
     def load(self, data_dir: Path | None) -> TaskData:
@@ -298,6 +304,12 @@ class $cls:
 
     `load` returns a `Backend`: `slalom_bench.backends.torch_backend` has one for transformers models,
     `slalom_bench.wrap` makes one of any function from texts to probabilities.
+
+    Choose it:
+        To try out a model (replace this).
+
+    Example:
+        "good" is three times in texts of class 1 and never in others: log((3 + 1) / (0 + 1)) = 1.39 (replace this).
     """
 
     def load(self, task: TaskData, options: ModelOptions) -> Backend:

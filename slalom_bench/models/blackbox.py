@@ -21,6 +21,14 @@ class OpenAI:
 
     Answers are cached; it has neither gradients nor attentions.
 
+    Choose it:
+        For a model that only answers requests. Each query is a request: begin with `--samples 2 --budget 50`, which
+        asks at most 2 x 50 = 100 times for each explainer, and more for the metrics.
+
+    Example:
+        The first word of its answer is positive with log-probability -0.22 and negative with -1.61: the log-odds of
+        positive are -0.22 + 1.61 = 1.39, its probability is 0.8.
+
     Args:
         model: the endpoint's name of the model.
         concurrency: how many requests may be under way at once.

@@ -146,6 +146,13 @@ class AttentionClassifier(_Classic):
 
     The output is the mean over heads of a linear head of the attention at [CLS]; no biases, sinusoidal positions.
 
+    Choose it:
+        For the theorems of the papers on a trained model that fulfils their assumptions.
+
+    Example:
+        One head, attention 0.5, 0.3 and 0.2 at [CLS] and two words whose values the head maps to 0, 2 and -1:
+        0.5 x 0 + 0.3 x 2 - 0.2 x 1 = 0.4 log-odds. Without the last word the others share its weight: 0.6 / 0.8 = 0.75.
+
     Args:
         layers: 1 or more.
         vocabulary: how many words.
@@ -199,6 +206,14 @@ class AttentionClassifier(_Classic):
 class TfidfMlp(_Classic):
     """A three-layer perceptron on the TF-IDF of a text's words: not a transformer (appendix F.5).
 
+    Choose it:
+        To see which findings are of transformers and which of any model.
+
+    Example:
+        Two training texts, "good film" and "bad film": "good" is in one of two, so its weight is log(3 / 2) + 1 = 1.41,
+        that of "film" log(3 / 3) + 1 = 1. The perceptron reads "good film" as 1.41 and 1 over their norm 1.72: 0.81 and
+        0.58. The order of words is nothing to it.
+
     Args:
         vocabulary: how many words.
         epochs, learning_rate, batch_size, max_tokens: of the training, where not the defaults.
@@ -240,6 +255,13 @@ class FullyConnected(_Classic):
     """Two fully connected layers over 32 positions: what learns the linear synthetic task (figure 3).
 
     For generated tasks only: longer texts are refused.
+
+    Choose it:
+        On `synthetic-linear`, as the model that learns what transformers cannot.
+
+    Example:
+        "best worst": slots 1 and 2 of 32 hold the two words' 32 numbers, the others zeros: 32 x 32 = 1024 inputs.
+        Without "best", "worst" moves to slot 1.
 
     Args:
         hidden: the width of the hidden layer.

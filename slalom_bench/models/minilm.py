@@ -23,6 +23,13 @@ class MiniLM(Pretrained):
 
     They are those of all-MiniLM-L6-v2 (Apache-2.0): MiniLM, 6 layers, 384 wide, trained on as a sentence encoder.
 
+    Choose it:
+        For a pretrained model without a hub (extra `minilm`): the tier between the minis and BERT.
+
+    Example:
+        The head gives logits -1 and 2 for negative and positive: explained are 2 - (-1) = 3, the log-odds; the
+        probability is 1 / (1 + e^-3) = 0.95.
+
     Args:
         source: another directory or hub id to start from.
         epochs, learning_rate, batch_size, max_tokens: of the training, where not the defaults.

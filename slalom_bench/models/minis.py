@@ -84,6 +84,10 @@ def _settled(vocabulary: Iterable[str], specials: list[str]) -> dict[str, int]:
 class Mini(Checkpointed):
     """The shipped weights, or with `weights=trained` a training on the task's own texts.
 
+    Choose it:
+        For results in minutes on any machine, without a hub: the models of the default suite. What a method is worth on
+        them need not hold for pretrained ones (`slalom-bench carry-over`).
+
     Args:
         weights: `shipped`, or `trained` for a training of the user's.
         layers: how many; others than 2 need `weights=trained`.
@@ -222,7 +226,12 @@ _PLACED = replace(Mini.recipe_defaults, position_jitter=0.5, position_rate=0.1)
 
 @model("mini-bert", version=2, family="transformer", tier="embedded")
 class MiniBert(Mini):
-    """A 2-layer, 128-wide BERT trained on IMDB reviews, shipped with the package."""
+    """A 2-layer, 128-wide BERT trained on IMDB reviews, shipped with the package.
+
+    Example:
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.66, so probability
+        1 / (1 + e^4.66) = 0.009; without "dull" -4.66 + 8.48 = 3.82.
+    """
 
     name, architecture = "mini-bert", "bert"
     recipe_defaults = _PLACED
@@ -230,7 +239,12 @@ class MiniBert(Mini):
 
 @model("mini-distilbert", version=3, family="transformer", tier="embedded")
 class MiniDistilBert(Mini):
-    """A 2-layer, 128-wide DistilBERT trained on IMDB reviews, shipped with the package."""
+    """A 2-layer, 128-wide DistilBERT trained on IMDB reviews, shipped with the package.
+
+    Example:
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.78, so probability
+        1 / (1 + e^5.78) = 0.003; without "dull" -5.78 + 9.58 = 3.80.
+    """
 
     name, architecture = "mini-distilbert", "distilbert"
     recipe_defaults = replace(_PLACED, epochs=5, averaged=0.8)
@@ -238,7 +252,12 @@ class MiniDistilBert(Mini):
 
 @model("mini-gpt2", version=3, family="transformer", tier="embedded")
 class MiniGpt2(Mini):
-    """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package."""
+    """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package.
+
+    Example:
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.52, so probability
+        1 / (1 + e^4.52) = 0.011; without "dull" -4.52 + 3.64 = -0.88.
+    """
 
     name, architecture = "mini-gpt2", "gpt2"
     recipe_defaults = replace(
@@ -248,7 +267,12 @@ class MiniGpt2(Mini):
 
 @model("mini-rotary", version=1, family="transformer", tier="embedded")
 class MiniRotary(Mini):
-    """A 2-layer, 128-wide ModernBERT (rotary positions) trained on IMDB reviews, shipped with the package."""
+    """A 2-layer, 128-wide ModernBERT (rotary positions) trained on IMDB reviews, shipped with the package.
+
+    Example:
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.54, so probability
+        1 / (1 + e^5.54) = 0.004; without "dull" -5.54 + 7.71 = 2.17.
+    """
 
     name, architecture = "mini-rotary", "modernbert"
     recipe_defaults = replace(Mini.recipe_defaults, position_jitter=0.5)
@@ -256,7 +280,12 @@ class MiniRotary(Mini):
 
 @model("mini-alibi", version=1, family="transformer", tier="embedded")
 class MiniAlibi(Mini):
-    """A 2-layer, 128-wide BLOOM (distance as a penalty, ALiBi) trained on IMDB reviews, shipped with the package."""
+    """A 2-layer, 128-wide BLOOM (distance as a penalty, ALiBi) trained on IMDB reviews, shipped with the package.
+
+    Example:
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.65, so probability
+        1 / (1 + e^4.65) = 0.009; without "dull" -4.65 + 4.11 = -0.54.
+    """
 
     name, architecture = "mini-alibi", "bloom"
     recipe_defaults = replace(Mini.recipe_defaults, epochs=3, learning_rate=1.5e-3, prefix_loss=0.5)

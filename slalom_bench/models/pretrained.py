@@ -62,6 +62,14 @@ class Checkpointed(TrainedModel):
 class Pretrained(Checkpointed):
     """The first layers of a pretrained model with a new head, fine-tuned on a task.
 
+    Choose it:
+        For the papers' models, where the hub or a directory (`source`) has them and there is time to fine-tune; a run
+        without them says which model stands in.
+
+    Example:
+        `layers=2` of 12: a text goes through two layers and the new head, which gives logits -1 and 2 for negative and
+        positive. Explained are 2 - (-1) = 3, the log-odds; the probability is 1 / (1 + e^-3) = 0.95.
+
     Args:
         source: a directory or hub id to start from; a directory with a fine-tuned classifier is used as it stands.
         layers: how many are used; unless given, those of the papers for the task.
@@ -292,6 +300,13 @@ class Mamba(Pretrained):
 @model("hf", version=1, family="checkpoint", argument="checkpoint")
 class AnyCheckpoint:
     """`hf:DIR_OR_ID`: any sequence classification checkpoint in safetensors, of two or more classes or one logit.
+
+    Choose it:
+        For a model of your own.
+
+    Example:
+        One logit of 1.2 is the log-odds of class 1. Logits 0.3 and 1.5 of two classes: 1.5 - 0.3 = 1.2. Logits 0, 1
+        and 2 of three: the last is predicted, with log-odds 2 - log(e^0 + e^1) = 0.69.
 
     Args:
         checkpoint: a directory or hub id; `hf:DIR_OR_ID` sets it.

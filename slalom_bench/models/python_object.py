@@ -32,6 +32,13 @@ class PythonObject:
 
     From Python only: `slalom_bench.run(model=[my_function], ...)`. Workers have it because it is sent to them.
 
+    Choose it:
+        Where the model is already in your Python process.
+
+    Example:
+        `lambda texts: [text.count("good") - 0.5 for text in texts]` gives log-odds of class 1: "so good" has 0.5,
+        without "good" -0.5; so leave-one-out says 1 of "good" and 0 of "so".
+
     Args:
         key: the name it was remembered under.
     """

@@ -40,6 +40,12 @@ class _TrueModel:
 class BagOfWords(_TrueModel):
     """The sum of the word weights of synthetic-linear: what no transformer represents (proposition 4.1).
 
+    Choose it:
+        On `synthetic-linear`, where every method should find the weights.
+
+    Example:
+        "best worst the": 1.0 - 1.5 + 0 = -0.5; without "worst" 1.0.
+
     Reference:
         Leemann et al. 2025, proposition 4.1 and appendix E.1.
     """
@@ -57,6 +63,13 @@ class BagOfWords(_TrueModel):
 @model("slalom-transformer", version=1, family="closed form")
 class SlalomTransformer(_TrueModel):
     """The transformer that is a SLALOM with synthetic-slalom's values and importances (proposition 5.1).
+
+    Choose it:
+        On `synthetic-slalom`, where SLALOM should find values and importances.
+
+    Example:
+        "great movie", values 0.89 and 0.10, weights 4.44 and 0.04: (4.44 x 0.89 + 0.04 x 0.10) / 4.48 = 0.89; without
+        "great" 0.10.
 
     Reference:
         Leemann et al. 2025, proposition 5.1 (key and query exchanged) and appendix E.2.

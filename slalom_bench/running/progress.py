@@ -84,10 +84,10 @@ class Reporter:
             self._last_line = time.monotonic()
             elapsed, all_done = self._last_line - self._start, self._done.total()
             left = elapsed / all_done * (self._total - all_done)
-            more = f"; {all_done} of {self._total} in all, about {left:.0f} s left" if all_done < self._total else ""
+            more = f"; {all_done} of {self._total} in all, about {left:.0f} s left at this pace"
             self.say(
                 f"    {title or self._title}: {done} of {missing} samples, {elapsed:.0f} s since the start"
-                f"{more}{self._by_worker()}"
+                f"{more if all_done < self._total else ''}{self._by_worker()}"
             )
 
     def _by_worker(self) -> str:

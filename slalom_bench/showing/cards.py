@@ -18,8 +18,9 @@ from slalom_bench.entries import Entry
 
 SECTIONS = ("Formula", "Choose it", "Example", "Args", "Reference")
 """In the order in which a card shows them."""
-REQUIRED = ("Formula", "Choose it", "Example", "Reference")
-"""What the card of every explainer and metric that ships has."""
+METHOD, THING = ("Formula", "Choose it", "Example", "Reference"), ("Choose it", "Example")
+REQUIRED = {"explainer": METHOD, "metric": METHOD} | dict.fromkeys(("task", "model", "removal", "law"), THING)
+"""What the card of everything that ships has, by its kind."""
 _HEAD = re.compile(rf"({'|'.join(SECTIONS)}):")
 _DOCTEST = re.compile(r"^>>> .*", re.MULTILINE | re.DOTALL)
 
@@ -50,7 +51,7 @@ class Card:
     @property
     def lacking(self) -> list[str]:
         """The sections that a complete card has and this one has not."""
-        return [name for name in REQUIRED if not self.sections.get(name)]
+        return [name for name in REQUIRED.get(self.kind, ()) if not self.sections.get(name)]
 
     def plain(self, width: int = 80) -> str:
         """The card for a terminal of that width; the lines of a formula stay apart."""

@@ -12,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom_bench.core.safe_text import visible
-from slalom_bench.results.diagnostics import average
+from slalom_bench.showing.meaning import meanings, quality
 from slalom_bench.showing.shades import AGAINST, MUCH, TOWARDS, Layer, columns, contribution, layers, strongest
 from slalom_bench.showing.units import Reading
-from slalom_bench.showing.wording import MEANINGS, diagnostics
 
 if TYPE_CHECKING:
     from slalom_bench.core.types import Explanation, Floats
@@ -67,7 +66,7 @@ def section(
         parts += [legend(shown, explained.target_name), Padding(coloured(shown, reading), (0, 0, 0, 2))]
     if top:
         parts.append(table(result, result.explanation, reading, top))
-        parts += [Text(f"  {line}", "dim") for line in said(result.explanation)]
+        parts += [Padding(Text(line, "dim"), (0, 0, 0, 2)) for line in said(result.explanation)]
     return parts
 
 
@@ -141,9 +140,9 @@ def table(result: Result, explanation: Explanation, reading: Reading, top: int) 
 
 def said(explanation: Explanation) -> list[str]:
     """What the columns mean, and how good the method's own computation was."""
-    lines = [f"{name}: {MEANINGS[name]}" for name in columns(explanation) if name in MEANINGS]
-    quality = diagnostics(average([explanation.diagnostics]))
-    return [*lines, *([f"its own computation: {quality}"] if quality else [])]
+    meant, good = meanings(explanation), quality(explanation)
+    lines = [f"{name}: {meant[name]}" for name in columns(explanation) if name in meant]
+    return [*lines, *([f"how good it is: {good}"] if good else [])]
 
 
 def number(value: float, column: Floats) -> str:

@@ -12,11 +12,10 @@ import numpy as np
 from slalom_bench.core.safe_text import visible
 from slalom_bench.core.writing import write_whole
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.diagnostics import average
 from slalom_bench.showing.labels import Box, place, shorten, text_width
+from slalom_bench.showing.meaning import meanings, quality
 from slalom_bench.showing.shades import AGAINST, TOWARDS, Layer, columns, layers, strongest
 from slalom_bench.showing.units import Reading
-from slalom_bench.showing.wording import MEANINGS, diagnostics
 
 if TYPE_CHECKING:
     from slalom_bench.core.types import Explanation, Floats
@@ -87,11 +86,12 @@ def panel(result: Result, reading: Reading) -> dict[str, Any]:
     if result.explanation is None:
         return shown
     shown["cost"] = result.spent
-    shown["quality"] = diagnostics(average([result.explanation.diagnostics]))
+    shown["quality"] = quality(result.explanation)
+    meant = meanings(result.explanation)
     shown["layers"] = [
         {
             "name": part.name,
-            "meaning": MEANINGS.get(part.name, ""),
+            "meaning": meant.get(part.name, ""),
             "signed": part.signed,
             "low": signed(part.low),
             "high": signed(part.high),

@@ -21,12 +21,6 @@ DIAGNOSTICS = (
     "queries (mse, r2), how far its scores are from adding up (gaps, in log-odds or relative to the change), the share "
     "of texts on which it ended as it should, and the size of what was solved."
 )
-MEANINGS = {
-    "removal": "the log-odds that go when the token does, as the fitted SLALOM has it",
-    "value": "the log-odds that the token pulls the weighted mean of the text towards",
-    "importance": "the logarithm of its weight in that mean, 0 on average",
-}
-"""Scores of SLALOM in words that hold for every variant."""
 TOO_FEW = "So few samples cannot make any difference significant: nothing is marked."
 
 

@@ -108,8 +108,7 @@ def test_what_is_written_passes_the_projects_own_lint_and_its_own_tests_in_a_che
     code, test = written.files
     runpy.run_path(str(code))  # it registers, as the registry would have it do
     entry = registry.KINDS[kind].get(f"brand-new-{kind}")
-    if kind in ("explainer", "metric"):
-        assert card(entry).lacking == []  # what the documentation wants of every one
+    assert card(entry).lacking == []  # what the documentation wants of every one
     _run_tests(test)
 
 

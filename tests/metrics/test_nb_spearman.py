@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from slalom_bench.backends.callable_backend import wrap
 from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.core import undefined
 from slalom_bench.core.context import Context
@@ -70,6 +71,14 @@ def test_counts_are_in_the_models_tokens_and_labelled_texts_only(classifier):
     assert classifier.tokens.words(ids) == ["good", "bad", "film", "the"]
     assert counts.tolist() == COUNTS.tolist()
     assert class_counts(classifier, context(), 2)[1].sum() == 7
+
+
+def test_ids_far_apart_are_counted_too(classifier):
+    """A callable's words have hashes for ids: no table up to the largest of them fits a memory."""
+    by_hash = wrap(lambda texts: [float(len(text)) for text in texts])
+    assert max(by_hash.tokens.encode(" ".join(WORDS))[0]) > 10**12
+    scores = [3.0, 1.0, 2.0]
+    assert correlate(by_hash, "good bad film", scores) == correlate(classifier, "good bad film", scores)
 
 
 def test_correlation_by_hand(classifier):

@@ -9,10 +9,14 @@ import pytest
 
 from slalom_bench import Classifier, Example, Explanation, LinearSurrogate, Sample, SlalomSurrogate, registry, wrap
 from slalom_bench.backends.closed_forms import bag_of_words, slalom_transformer
+from slalom_bench.backends.nets_classic import inverse_document_frequencies
 from slalom_bench.core.context import Context
+from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.tokens import WordTokens
 from slalom_bench.core.types import DataSource, TaskData
-from slalom_bench.showing.cards import card, split
+from slalom_bench.showing.cards import REQUIRED, card, split
+from slalom_bench.tasks.yelp import _Review
 
 WEIGHTS = {"good": 2.0, "film": 0.0, "dull": -1.0}
 GAME = {"": 0.0, "a": 2.0, "b": -1.0, "a b": 0.0}
@@ -21,7 +25,7 @@ TASK = TaskData(
 )
 
 
-@pytest.mark.parametrize("kind", ["explainer", "metric"])
+@pytest.mark.parametrize("kind", REQUIRED)
 def test_every_card_that_ships_is_complete(kind):
     shipped = [entry for entry in registry.KINDS[kind].entries() if entry.origin.startswith("slalom_bench.")]
     lacking = {entry.name: card(entry).lacking for entry in shipped if card(entry).lacking}
@@ -80,7 +84,7 @@ def test_a_doctest_is_no_part_of_a_card():
 
 
 def test_plain_cards_fit_eighty_columns():
-    for kind in ("explainer", "metric"):
+    for kind in registry.KINDS.keys() - {"surrogate"}:  # `list` shows no surrogate
         for entry in registry.KINDS[kind].entries():
             wide = [line for line in card(entry).plain(80).splitlines() if len(line) > 80]
             assert not wide, entry.name
@@ -164,3 +168,64 @@ def test_examples_of_human_marks(name):
     explanation = Explanation({"score": scores}, "score", 1)
     score = registry.metrics.get(name).build().score(classifier, sample, explanation, Context(TASK))
     assert_says("metric", name, score.values["score"])
+
+
+MINIS = ["mini-bert", "mini-distilbert", "mini-gpt2", "mini-rotary", "mini-alibi"]
+
+
+@pytest.mark.parametrize("name", MINIS)
+def test_examples_of_shipped_models(name):
+    classifier = Classifier(registry.models.build(name).load(TASK, ModelOptions()))
+    sample = classifier.encode(Example("1", "A dull start, but what a finish!"))
+    keep = np.ones((2, len(sample)), bool)
+    keep[1, 1] = False
+    full, without = classifier.masked_log_odds(sample, keep)
+    assert f"{1 / (1 + np.exp(-full)):.3f}" in card(registry.models.get(name)).sections["Example"]
+    assert_says("model", name, [len(sample), full, without, full - without])
+
+
+@pytest.mark.parametrize("kind", ["linear", "slalom"])
+def test_examples_of_generated_tasks_and_their_models(kind):
+    data = registry.tasks.build(f"synthetic-{kind}").load(None)
+    text, name = ("best worst the", "bag-of-words") if kind == "linear" else ("great movie", "slalom-transformer")
+    classifier = Classifier(registry.models.build(name).load(data, ModelOptions()))
+    found = classifier.log_odds([classifier.encode(Example("1", text)).ids])
+    assert_says("model", name, found)
+    assert_says("task", f"synthetic-{kind}", found)
+
+
+def test_examples_of_classes_and_marks():
+    rest = np.logaddexp.reduce([1.0, 0.0, 2.0])
+    assert_says("task", "ag-news", [rest, 4 - rest, 1 / (1 + np.exp(rest - 4))])
+    assert_says("model", "hf", [2 - np.logaddexp(0, 1)])
+    review = _Review(1, [(True, True, False), (True, False, False), (True, True, False)])
+    assert (review.consensus("and"), review.consensus("majority")) == ((True, False, False), (True, True, False))
+    assert_says("task", "yelp-hat", review.shares())
+    idf = inverse_document_frequencies([np.array([1, 2]), np.array([3, 2])], 4)[[1, 2]]
+    assert_says("model", "tfidf-mlp", [*idf, *idf / np.linalg.norm(idf)])
+
+
+def removed(name: str) -> list[list[int]]:
+    """The ids of 7 8 9 without the second."""
+    tokens = WordTokens([*"abcdefghij"])
+    ragged = registry.removals.build(name).apply(np.array([7, 8, 9]), np.array([[True, False, True]]), tokens)
+    return [list(map(int, row)) for row in ragged]
+
+
+def test_examples_of_removal_rules():
+    assert removed("delete") == removed("gap") == [[7, 9]]
+    assert removed("pad") == [[7, HIDDEN, 9]]
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "count", "sizes"),
+    [
+        ("few", 20, 90, dict.fromkeys(range(2, 11), 10)),
+        ("many", 20, 50, dict.fromkeys((2, 4, 6, 8, 10), 10)),
+        ("paper", 20, 10, dict.fromkeys(range(1, 11), 1)),
+    ],
+)
+def test_examples_of_laws(name, n, count, sizes):
+    keep = registry.laws.build(name).draw(Sample("1", np.arange(n)), count, np.random.default_rng(0))
+    found, often = np.unique((~keep).sum(axis=1), return_counts=True)
+    assert dict(zip(found.tolist(), often.tolist(), strict=True)) == sizes
