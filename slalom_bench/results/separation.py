@@ -12,11 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from slalom_bench.core.types import Bools, Floats, Ints
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.statistics import EXACT, LEVEL, ROUNDING, random_signs
 
+Signs = npt.NDArray[np.float32]
 PAIR_FLIPS = 4999
 """Random sign patterns for more samples than are enumerated: a p-value is then known to 0.003 at the level."""
 WORK = 100_000_000
@@ -145,7 +147,7 @@ def _orders(scores: Floats, critical: float | None) -> Floats:
     return np.stack([np.median(row, axis=1) if place is None else row[:, place].copy() for row in rows])
 
 
-def _signs(scores: Floats, family: tuple[Ints, ...], noise: float) -> Floats:
+def _signs(scores: Floats, family: tuple[Ints, ...], noise: float) -> Signs:
     """Samples x pairs: 1 where the first of a pair is better, -1 where the second is, 0 for a tie."""
     one, other = family
     found = np.empty((len(scores), len(one)), np.float32)
@@ -156,7 +158,7 @@ def _signs(scores: Floats, family: tuple[Ints, ...], noise: float) -> Floats:
 
 
 def against_flips(
-    signs: Floats, m: int, family: tuple[Ints, ...], level: float, seed: int, flips: int
+    signs: Signs, m: int, family: tuple[Ints, ...], level: float, seed: int, flips: int
 ) -> tuple[Floats, float]:
     """Step-down p-values (m x m) of what the signs (samples x pairs) say, and the single-step critical value.
 

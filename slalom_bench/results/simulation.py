@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from slalom_bench.core.types import Floats, Ints
-from slalom_bench.results.separation import against_flips, all_pairs
+from slalom_bench.results.separation import Signs, against_flips, all_pairs
 from slalom_bench.results.statistics import LEVEL, bootstrap_interval, student_interval
 
 Draw = Callable[[np.random.Generator, int, int], Floats]
@@ -83,7 +83,7 @@ class Seen:
     scores: Floats
     """Texts x methods."""
 
-    def pairs(self) -> tuple[tuple[Ints, Ints], Floats]:
+    def pairs(self) -> tuple[tuple[Ints, Ints], Signs]:
         """The pairs that can be made equal, and which of them is better: texts x pairs of -1, 0 or 1."""
         one, other = np.triu_indices(self.scores.shape[1], 1)
         between = self.scores[:, other] - self.scores[:, one]
@@ -177,7 +177,8 @@ class Plan:
             drawn = signs[rng.integers(0, len(signs), n)]
             better = against_flips(drawn, m, family, LEVEL, i, self.flips)[0] <= LEVEL
             wrong[i] = bool(better.any()), float(better.any(axis=0).mean())
-        return Separation(seen.name, seen.scale, n, m, *wrong.mean(axis=0).tolist(), None)
+        size, unmarked = wrong.mean(axis=0).tolist()
+        return Separation(seen.name, seen.scale, n, m, size, unmarked, None)
 
     def coverage(self, law: Law, mean: float, n: int) -> Coverage:
         """Coverage of the intervals, over five times as many data sets: they cost little."""
