@@ -265,7 +265,7 @@ class MiniGpt2(Mini):
     )
 
 
-@model("mini-rotary", version=1, family="transformer", tier="embedded")
+@model("mini-rotary", version=2, family="transformer", tier="embedded")
 class MiniRotary(Mini):
     """A 2-layer, 128-wide ModernBERT (rotary positions) trained on IMDB reviews, shipped with the package.
 
@@ -275,7 +275,7 @@ class MiniRotary(Mini):
     """
 
     name, architecture = "mini-rotary", "modernbert"
-    recipe_defaults = replace(Mini.recipe_defaults, position_jitter=0.5)
+    recipe_defaults = replace(Mini.recipe_defaults, position_jitter=0.8, averaged=0.8)
 
 
 @model("mini-alibi", version=1, family="transformer", tier="embedded")

@@ -83,9 +83,7 @@ def test_the_card_says_how_it_was_made_and_what_it_reaches(name: str) -> None:
 def test_the_card_says_that_positions_are_read_little(name: str) -> None:
     card = json.loads((directory(name) / "card.json").read_text())
     assert card["position shift"]["texts"] == 20
-    # the goal is a tenth; mini-rotary misses it, as its card says
-    most = 0.102 if name == "mini-rotary" else 0.1
-    assert card["position shift"]["share of the mean square change under deletion, 256 tokens"] <= most
+    assert card["position shift"]["share of the mean square change under deletion, 256 tokens"] <= 0.1
 
 
 @pytest.mark.parametrize("name", MINIS)
