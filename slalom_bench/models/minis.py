@@ -284,7 +284,7 @@ class MiniAlibi(Mini):
 
     Example:
         "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.65, so probability
-        1 / (1 + e^4.65) = 0.009; without "dull" -4.65 + 4.11 = -0.54.
+        1 / (1 + e^4.65) = 0.010; without "dull" -4.65 + 4.11 = -0.54.
     """
 
     name, architecture = "mini-alibi", "bloom"

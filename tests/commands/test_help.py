@@ -6,6 +6,7 @@ import re
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from slalom_bench.cli import app
 
@@ -29,3 +30,12 @@ def test_every_option_says_its_default(name):
 def test_the_class_that_is_explained_is_stated(name):
     (target,) = [option for option in COMMANDS[name].params if option.name == "target"]
     assert "class 1 of two, the predicted one of more" in target.help
+
+
+def test_help_reads_at_eighty_columns():
+    for name in COMMANDS:
+        done = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+        assert max(map(len, done.stdout.splitlines())) <= 80, name
+        # texts of options have more than half of the line, where boxes left them a quarter
+        starts = {len(line) - len(line.lstrip()) for line in done.stdout.splitlines() if line.startswith(" " * 12)}
+        assert not starts or max(starts) < 40, name

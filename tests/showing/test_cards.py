@@ -181,7 +181,7 @@ def test_examples_of_shipped_models(name):
     keep[1, 1] = False
     full, without = classifier.masked_log_odds(sample, keep)
     assert f"{1 / (1 + np.exp(-full)):.3f}" in card(registry.models.get(name)).sections["Example"]
-    assert_says("model", name, [len(sample), full, without, full - without])
+    assert_says("model", name, [len(sample), full, without, without - full])
 
 
 @pytest.mark.parametrize("kind", ["linear", "slalom"])
