@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,10 @@ class Table(Mapping[str, Mapping[str, Any]]):
 
     def __len__(self) -> int:
         return len(self._rows())
+
+    def items(self) -> ItemsView[str, Mapping[str, Any]]:
+        """Every row with its id, the file looked for once and not for each."""
+        return self._rows().items()
 
 
 def forget() -> None:
