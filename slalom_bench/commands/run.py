@@ -234,8 +234,8 @@ def show_plan(
         typer.echo(f"not timed: {why}")
     if measured:
         typer.echo(
-            f"about {duration(seconds)} on this machine in one process, if it stays as busy as it is: a text of each model was done "
-            "by every explainer and metric, and time grows like the length of texts"
+            f"about {duration(seconds)} on this machine in one process, if it stays as busy as it is: a text of each "
+            "model was done by every explainer and metric, and time grows like the length of texts"
         )
     return seconds, unknown
 
