@@ -201,7 +201,18 @@ class Group:
         count = len(ranking.names)
         return Choice(tied, value, count, ranking.pairs.n, ranking.separates or count == 1, bool(others.all()))
 
+    @cached_property
+    def _ranked(self) -> dict[tuple[str, ...], Ranking]:
+        """Rankings that were asked for before: several questions have the same methods to choose from."""
+        return {}
+
     def _rank(self, column: Column, methods: Sequence[Method]) -> Ranking:
+        key = (column.name, *(method.name for method in methods))
+        if key not in self._ranked:
+            self._ranked[key] = self._compare(column, methods)
+        return self._ranked[key]
+
+    def _compare(self, column: Column, methods: Sequence[Method]) -> Ranking:
         scores, info = self.scores[column.name], column.info
         kinds = {
             kind: {method.name for method in methods if method.family == kind and method.name in scores}
