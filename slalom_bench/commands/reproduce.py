@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from slalom_bench.core.options import ModelOptions
+    from slalom_bench.reproduction.entry import Entry, Scale
+    from slalom_bench.running.plan import Cell
+    from slalom_bench.running.progress import Reporter
 
 
 def reproduce_command(
@@ -58,12 +65,7 @@ def reproduce_command(
     chosen, reporter = find_entries(what), Reporter(show=True)
     options = ModelOptions(device=device, data_dir=data_dir)
     if dry_run:
-        from slalom_bench.commands.run import show_plan
-
-        for entry in chosen:
-            typer.echo(f"\n{entry.what}: {entry.title}")
-            for protocol in entry.protocols:
-                show_plan(entry.suite_of(scale, protocol), options, reporter, as_json)
+        _show_plans(chosen, scale, options, reporter, as_json)
         return
     found = []
     for i, entry in enumerate(chosen, start=1):
@@ -78,6 +80,30 @@ def reproduce_command(
         typer.echo(json.dumps([to_record(one) for one in found]))
     markdown, page = write_reports(found, out)
     reporter.say(f"reports: {markdown}, {page}")
+
+
+def _show_plans(
+    chosen: Sequence[Entry], scale: Scale, options: ModelOptions, reporter: Reporter, as_json: bool
+) -> None:
+    """The plan of every entry, without what an earlier one has, and what all of them come to."""
+    from slalom_bench.commands.run import show_plan
+    from slalom_bench.showing.wording import duration
+
+    planned: set[Cell] = set()
+    total, unknown = 0.0, set()
+    for entry in chosen:
+        typer.echo(f"\n{entry.what}: {entry.title}", err=as_json)
+        for protocol in entry.protocols:
+            seconds, why = show_plan(entry.suite_of(scale, protocol), options, reporter, as_json, planned)
+            total += seconds
+            unknown.update(why)
+    typer.echo(
+        f"\nin all {len(chosen)} entries, {len(planned)} cells, about {duration(total)} on this machine", err=as_json
+    )
+    if unknown:
+        typer.echo(
+            f"and what {len(unknown)} models take that are not here yet: {'; '.join(sorted(unknown))}", err=as_json
+        )
 
 
 def _show_states(out: Path, scale: Literal["quick", "paper"], as_json: bool) -> None:

@@ -11,6 +11,7 @@ import typer
 if TYPE_CHECKING:
     from slalom_bench.core.options import ModelOptions
     from slalom_bench.results.reading import Run
+    from slalom_bench.running.plan import Cell
     from slalom_bench.running.progress import Reporter
     from slalom_bench.running.runner import RunResult
     from slalom_bench.running.suite import Suite
@@ -180,8 +181,22 @@ def numbers(option: str, texts: list[str] | None) -> list[int]:
     return [int(part) for part in parts]
 
 
-def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: bool) -> None:
-    """The cells, the skips with their reasons, an upper bound of the cost, and how long that takes here."""
+def show_plan(
+    suite: Suite, options: ModelOptions, reporter: Reporter, as_json: bool, planned: set[Cell] | None = None
+) -> tuple[float, list[str]]:
+    """The cells, the skips with their reasons, an upper bound of the cost, and how long that takes here.
+
+    Args:
+        suite: what would be run.
+        options: of models and data.
+        reporter: of what loading says.
+        as_json: whether to print JSON.
+        planned: cells that another plan has, which are left out here; this plan's are added.
+
+    Returns:
+        The seconds, and what could not be timed.
+    """
+    from dataclasses import replace
     from time import perf_counter
 
     begun = perf_counter()
@@ -191,13 +206,17 @@ def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: 
 
     loader = Loader(options, reporter)
     plan = loader.plan(suite, lengths=True)
-    planned = perf_counter() - begun
+    known = set() if planned is None else planned
+    own = tuple(cell for cell in plan.cells if cell not in known)
+    shared, plan = len(plan.cells) - len(own), replace(plan, cells=own)
+    known.update(own)
+    loading = perf_counter() - begun
     seconds, unknown = measure_plan(plan, loader)
-    estimate = plan.estimate() | {"seconds": planned + seconds, "not_timed": unknown}
+    estimate = plan.estimate() | {"seconds": loading + seconds, "not_timed": unknown}
     if as_json:
         cells = [cell.model_dump(mode="json") for cell in plan.cells]
         typer.echo(json.dumps({"cells": cells, "skips": [vars(skip) for skip in plan.skips], "estimate": estimate}))
-        return
+        return loading + seconds, unknown
     for cell in plan.cells:
         typer.echo(f"{cell.title} · {cell.samples} samples")
     for skip in plan.skips:
@@ -208,14 +227,17 @@ def show_plan(suite: Suite, options: ModelOptions, reporter: Reporter, as_json: 
         f"{estimate['cells']} cells; explaining takes at most {estimate['queries']:,} model queries "
         f"and {estimate['tokens']:,} tokens; nothing was stored"
     )
+    if shared:
+        typer.echo(f"{shared} more cells are planned already")
     for why in unknown:
         typer.echo(f"not timed: {why}")
     if seconds:
-        took = duration(planned + seconds)
+        took = duration(loading + seconds)
         typer.echo(
             f"about {took} on this machine in one process, if it stays as busy as it is: a text of each model was done "
             "by every explainer and metric, and time grows like the length of texts"
         )
+    return loading + seconds, unknown
 
 
 def say_report(run: Run, reporter: Reporter) -> None:
