@@ -213,8 +213,8 @@ def details(files: dict[str, str]) -> str:
 def test_tiers_are_side_by_side_in_front_and_apart_behind(submissions):
     files = generate(submissions)
     text, page = files["synthetic-slalom.md"], files["synthetic-slalom/tables.html"]
-    assert "strict-fidelity ↓, full" in text
-    assert "strict-fidelity ↓, shipped" in text
+    assert "deletion ↑, full" in text
+    assert "deletion ↑, shipped" in text
     full, embedded = page.index("Full models"), page.index("Embedded default")
     assert "mini-bert" not in page[full:embedded]
     # the tier decides, not the name
@@ -454,12 +454,12 @@ def test_check_finds_what_is_stale(finished, tmp_path, capsys):
 
 
 def test_the_readme_beside_the_folder_gets_the_answers_between_its_marks_and_nothing_else(submissions):
-    text = f"# Mine\n\n{BEGIN}\nold\n{END}\n\nrest\n"
+    text = f"# Mine\n\n{BEGIN}\nof last year\n{END}\n\nrest\n"
     made = generate(submissions, readme=text)[README]
     assert made.startswith(f"# Mine\n\n{BEGIN}\n\n| task ")
     assert made.endswith(f"{END}\n\nrest\n")
     assert "](leaderboards/synthetic-slalom.md)" in made
-    assert "old" not in made
+    assert "of last year" not in made
     assert generate(submissions, readme=made)[README] == made
     assert README not in generate(submissions, readme="# no marks")
 

@@ -1,0 +1,60 @@
+"""Headline numbers: means over models text by text, ties that are tested, words that claim no more."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slalom_bench.results.boards import boards
+from slalom_bench.results.collect import collect
+from slalom_bench.results.headline import headline
+from slalom_bench.results.reading import read_run
+from slalom_bench.results.together import anything, black_box, cheap
+from slalom_bench.showing import answers
+
+
+@pytest.fixture(scope="module")
+def found(finished):
+    """The headline of a run on two models, made to be of one tier."""
+    submissions = [collected.submission for collected in collect(read_run(finished))]
+    one_tier = [
+        said.model_copy(update={"model": said.model.model_copy(update={"tier": "full"})}) for said in submissions
+    ]
+    made = boards(one_tier)
+    return headline("synthetic-slalom", made), made
+
+
+def test_a_value_is_the_mean_over_texts_of_the_mean_over_models(found):
+    head, made = found
+    (group,) = head.groups
+    assert group.models == ["mini-bert", "slalom-transformer"]
+    assert group.budget == 60
+    (column,) = group.columns
+    (label,) = column.labels
+    own = [board for board in made if board.identity.budget == 60]
+    for method in group.methods:
+        rows = [next(row for row in board.rows if row.name == method.name) for board in own]
+        if all(value is not None for row in rows for value in row.scores(label).values()):
+            expected = np.mean([list(row.scores(label).values()) for row in rows])
+            assert group.value(column, method.name) == pytest.approx(expected)
+
+
+def test_the_best_of_some_methods_is_compared_among_them(found):
+    (group,) = found[0].groups
+    (column,) = group.columns
+    every = group.best(column, anything)
+    assert every is not None
+    assert every.of == len([m for m in group.methods if m.family not in ("baseline", "search")])
+    assert {method.name for method in group.methods if cheap(method)} <= {"zero", "random", "grad-x-input"}
+    assert all(black_box(method) for method in group.methods if method.name in ("leave-one-out", "linear-deletion"))
+    assert group.best(column, lambda method: False) is None
+
+
+def test_budgets_stand_side_by_side_and_words_name_what_is_tied(found):
+    head = found[0]
+    (table,) = answers.budget_tables(head)
+    assert list(table.heads) == ["30", "60"]
+    for answer in answers.answers(head):
+        for sentence in answer.sentences:
+            text = "".join(part.text for part in sentence)
+            assert any(word in text for word in ("tied with", "significantly", "the only one", "told apart", "tell no"))
