@@ -34,9 +34,9 @@ def compare_command(
 ) -> None:
     """Compare two runs: B minus A for every explainer and metric, on the samples that both define.
 
-    The explainers of a table and metric are compared at once, like the pairs of a board: sign flips of studentised
-    paired differences, family-wise 5 %, as ratios where the metric is compared on the log scale. Worse means
-    significantly worse by what could matter, or scores that A has and B lost. What changed in seeds, budgets, samples,
+    The explainers of a table and metric are compared at once, like the pairs of a board: sign tests over texts,
+    family-wise 5 %; differences are medians, ratios where the metric is on the log scale. Worse means worse on
+    significantly more texts, by what could matter, or scores that A has and B lost. What changed in seeds, budgets, samples,
     code, packages, machine, data, weights and versions is listed.
 
     Examples:

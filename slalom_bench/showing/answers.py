@@ -25,8 +25,8 @@ NONE = "-"
 NAMED = 4
 """Names of tied methods that a sentence has room for."""
 TIED = (
-    "Tied: none is significantly better by what could matter (all pairs of methods at once, sign flips of studentised "
-    "paired differences over texts, family-wise 5 %). The level is over texts: of other models it says nothing."
+    "Tied: none does better on significantly more texts, by what could matter (sign tests of all pairs of methods at "
+    "once, family-wise 5 %). The level is over texts: of other models it says nothing."
 )
 
 
