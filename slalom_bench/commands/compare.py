@@ -36,8 +36,8 @@ def compare_command(
 
     The explainers of a table and metric are compared at once, like the pairs of a board: sign tests over texts,
     family-wise 5 %; differences are medians, ratios where the metric is on the log scale. Worse means worse on
-    significantly more texts, by what could matter, or scores that A has and B lost. What changed in seeds, budgets, samples,
-    code, packages, machine, data, weights and versions is listed.
+    significantly more texts, by what could matter, or scores that A has and B lost. What changed in seeds,
+    budgets, samples, code, packages, machine, data, weights and versions is listed.
 
     Examples:
 
