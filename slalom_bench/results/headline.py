@@ -42,8 +42,8 @@ class Headline:
 def headline(task: str, boards: Sequence[Board]) -> Headline:
     """The headline of a task's boards.
 
-    Of each tier those boards are read together that differ in the model alone: the most models, under the bench
-    protocol where there is a choice, at the budget that most tiers and tables have (the largest of equals).
+    Of each tier those boards are read together that differ in the model alone: the most models times texts, under the
+    bench protocol where there is a choice, at the budget that most tiers and tables have (the largest of equals).
     """
     families: dict[tuple[str, ...], dict[int, list[Board]]] = {}
     for board in boards:
@@ -88,13 +88,13 @@ def _family(board: Board) -> tuple[str, ...]:
 
 
 def _fullest(families: Mapping[tuple[str, ...], Mapping[int, Sequence[Board]]], tier: Tier) -> tuple[str, ...]:
-    """The family of a tier with the most models, then the most tables."""
+    """The family of a tier with the most models times texts, then the most tables."""
 
     def size(key: tuple[str, ...]) -> tuple[int, bool, int, bool, tuple[str, ...]]:
         tables = [board for boards in families[key].values() for board in boards]
-        models = len({board.identity.model.name for board in tables})
+        evidence = len({board.identity.model.name for board in tables}) * len(tables[0].samples)
         identity = tables[0].identity
-        return (-models, identity.protocol != "bench", -len(tables), identity.removal.name != "delete", key)
+        return (-evidence, identity.protocol != "bench", -len(tables), identity.removal.name != "delete", key)
 
     return min((key for key in families if key[0] == tier), key=size)
 
