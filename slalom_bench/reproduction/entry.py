@@ -73,6 +73,8 @@ class Claim(_Data):
     """Times the second."""
     absolute: bool = False
     """Whether sizes are compared."""
+    only: tuple[str, ...] = ()
+    """The columns (or rows) in which it is looked at; all of them where none is named."""
 
 
 class Agreement(_Data):
@@ -117,7 +119,7 @@ class Entry(_Data):
                 raise ValueError(f"published row {row!r} has {len(values)} of {len(self.layout.columns)} columns")
         known = {*self.layout.rows, *self.layout.columns, *self.layout.sums}
         for claim in self.agreement.claims:
-            if unknown := sorted(set(claim.less) - known):
+            if unknown := sorted({*claim.less, *claim.only} - known):
                 raise ValueError(f"a claim names {', '.join(unknown)}, which is neither row nor column")
         if not (self.agreement.claims or self.published or self.agreement.why):
             raise ValueError("there is nothing to compare: give published numbers, claims, or why there are none")

@@ -62,7 +62,7 @@ def _claim(entry: Entry, claim: Claim, cells: Mapping[tuple[str, str], Value | N
     """Whether it holds wherever both sides were measured (None: nowhere), and in how many places."""
     rows = [*entry.layout.rows, *entry.layout.sums]
     by_column = claim.less[0] in entry.layout.columns
-    places = rows if by_column else list(entry.layout.columns)
+    places = [place for place in (rows if by_column else entry.layout.columns) if place in (claim.only or (place,))]
     held, seen = 0, 0
     for place in places:
         sides = [cells.get((place, name) if by_column else (name, place)) for name in claim.less]
