@@ -44,8 +44,8 @@ class Pairwise:
     wins: Floats
     """m x m: share of the samples on which the row is better than the column."""
     critical: float
-    """Wins minus losses over the root of their sum is above it, for any pair, with the chance `level` where all are
-    equal; infinite where n is too small for it."""
+    """Wins minus losses (`weighed`) over the root of their sum is above it, for any pair, with the chance `level` where
+    all are equal; infinite where n is too small for it."""
     p: Floats
     """m x m, adjusted over all ordered pairs (step-down): evidence that the row is better than the column."""
     level: float
@@ -91,11 +91,11 @@ def all_pairs(
     """Compare all columns with each other, or those pairs that are asked for, at a family-wise level.
 
     The statistic of an ordered pair is (wins - losses) / sqrt(wins + losses) over samples, ties left out: the sign
-    test. Its reference is the largest such statistic when rows (samples) change their signs at random, a whole row at
-    once, so that methods stay as correlated as they are. P-values are those of the step-down over ordered pairs (Romano
-    and Wolf 2005): the k-th largest statistic is compared with the largest over itself and all smaller ones. Up to
-    EXACT samples all 2^n patterns are enumerated. The interval of a median difference holds every shift of the scores
-    that the test does not reject.
+    test; equal counts are told apart by the sizes of differences (`weighed`). Its reference is the largest such
+    statistic when rows (samples) change their signs at random, a whole row at once, so that methods stay as correlated
+    as they are. P-values are those of the step-down over ordered pairs (Romano and Wolf 2005): the k-th largest
+    statistic is compared with the largest over itself and all smaller ones. Up to EXACT samples all 2^n patterns are
+    enumerated. The interval of a median difference holds every shift of the scores that the counts do not reject.
 
     Args:
         scores: n samples x m methods, finite, smaller is better.
@@ -148,19 +148,34 @@ def _orders(scores: Floats, critical: float | None) -> Floats:
 
 
 def _signs(scores: Floats, family: tuple[Ints, ...], noise: float) -> Signs:
-    """Samples x pairs: 1 where the first of a pair is better, -1 where the second is, 0 for a tie."""
+    """Samples x pairs, weighed: above 0 where the first of a pair is better, below where the second is, 0 for a tie."""
     one, other = family
     found = np.empty((len(scores), len(one)), np.float32)
     for row, x in zip(found, scores, strict=True):
         difference = x[other] - x[one]
-        row[:] = np.sign(difference) * (np.abs(difference) > noise)
-    return found
+        row[:] = difference * (np.abs(difference) > noise)
+    return weighed(found)
+
+
+def weighed(differences: Signs) -> Signs:
+    """Differences (samples x pairs) as wins and losses, of which larger ones count for a little more, in place.
+
+    1 + d / (d + mean d) / n, for d the size of a difference: all of it together is at most half a win, so that only
+    pairs with equal counts are ordered by it. Counts alone are coarse: a test by them stays well below its level.
+    """
+    n = len(differences)
+    usual = np.abs(differences).mean(axis=0)
+    for row in differences:
+        size = np.abs(row)
+        share = np.divide(size, size + usual, out=np.zeros_like(size), where=size > 0)
+        np.multiply(np.sign(row), 1 + share / n, out=row)
+    return differences
 
 
 def against_flips(
     signs: Signs, m: int, family: tuple[Ints, ...], level: float, seed: int, flips: int
 ) -> tuple[Floats, float]:
-    """Step-down p-values (m x m) of what the signs (samples x pairs) say, and the single-step critical value.
+    """Step-down p-values (m x m) of what weighed signs (samples x pairs) say, and the single-step critical value.
 
     A pair in the other order has minus the statistic. So pairs are kept once, the better column first: the largest over
     one of them and all ordered pairs below it is the largest over it and those after it, or minus the smallest of all.

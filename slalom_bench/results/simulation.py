@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from slalom_bench.core.types import Floats, Ints
-from slalom_bench.results.separation import Signs, against_flips, all_pairs
+from slalom_bench.results.separation import Signs, against_flips, all_pairs, weighed
 from slalom_bench.results.statistics import LEVEL, bootstrap_interval, student_interval
 
 Draw = Callable[[np.random.Generator, int, int], Floats]
@@ -84,12 +84,12 @@ class Seen:
     """Texts x methods."""
 
     def pairs(self) -> tuple[tuple[Ints, Ints], Signs]:
-        """The pairs that can be made equal, and which of them is better: texts x pairs of -1, 0 or 1."""
+        """The pairs that can be made equal, and their differences (texts x pairs), as many above 0 as below."""
         one, other = np.triu_indices(self.scores.shape[1], 1)
         between = self.scores[:, other] - self.scores[:, one]
-        signs = np.sign(between - np.median(between, axis=0))
-        fair = np.abs(signs.sum(axis=0)) <= 1
-        return (one[fair], other[fair]), signs[:, fair].astype(np.float32)
+        between -= np.median(between, axis=0)
+        fair = np.abs(np.sign(between).sum(axis=0)) <= 1
+        return (one[fair], other[fair]), between[:, fair].astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -170,11 +170,11 @@ class Plan:
     def again(self, seen: Seen, n: int) -> Separation:
         """Size and marks lost where n texts are drawn from those that were seen."""
         rng = np.random.default_rng([self.seed, n, *seen.name.encode()])
-        family, signs = seen.pairs()
+        family, between = seen.pairs()
         m = seen.scores.shape[1]
         wrong = np.zeros((self.repetitions, 2))
         for i in range(self.repetitions):
-            drawn = signs[rng.integers(0, len(signs), n)]
+            drawn = weighed(between[rng.integers(0, len(between), n)])
             better = against_flips(drawn, m, family, LEVEL, i, self.flips)[0] <= LEVEL
             wrong[i] = bool(better.any()), float(better.any(axis=0).mean())
         size, unmarked = wrong.mean(axis=0).tolist()

@@ -118,9 +118,9 @@ def test_scores_that_were_seen_are_made_equal_pair_by_pair():
     scores[:12, 4] = scores[:12, 0]  # ties on more than half of the texts: no shift makes the rest fair
     scores[12:, 4] = scores[12:, 0] + 1.0
     seen = Seen("seen", "linear", scores)
-    (one, other), signs = seen.pairs()
+    (one, other), between = seen.pairs()
     assert list(zip(one, other, strict=True)) == [(i, j) for i in range(5) for j in range(i + 1, 5) if (i, j) != (0, 4)]
-    assert (signs.sum(axis=0) == 0).all()
+    assert (np.sign(between).sum(axis=0) == 0).all()
     (line,) = Plan([], (20,), (5,), repetitions=100, flips=99, seen=[seen]).run()
     assert (line.law, line.texts, line.methods, line.rank_coverage) == ("seen", 20, 5, None)
     assert line.size <= 0.12
