@@ -77,13 +77,20 @@ def phrases(tree: str, where: str) -> list[Phrase]:
     revision="the authors' trees of 2013; the content hash identifies it",
 )
 class Sst:
-    """Sentences of film reviews, some 19 words each, whose every phrase people have judged: 1,821 for evaluation.
+    """Sentences of film reviews, some 19 words each, whose every phrase people have judged.
 
     Gives labels (two classes: neutral sentences are dropped, as in SST-2), human marks and training texts. A word is
     marked where people who were shown it alone put it on the side of its sentence's class; a sentence without such a
     word has no marks. Training texts are the phrases of the training and validation sentences that are not neutral, as
     the authors trained, or those sentences alone. Dropped are neutral texts, texts that come twice, and training texts
-    that are also evaluation texts. The hub's copies have no tree with labels, so that none is looked for there.
+    that are also evaluation texts. Written from the description of the data; not tried on the whole of it yet.
+
+    Choose it:
+        For short texts of which each word has a judgement of its own. For words in their context take `yelp-hat`.
+
+    Example:
+        "(3 (2 a) (4 (4 great) (2 film)))": the sentence is positive (3), so is "great" alone (4), "a" and "film" are
+        neutral (2): marks 0 1 0.
 
     Args:
         train: `phrases`, or `sentences`.

@@ -23,7 +23,7 @@ def simulate_command(
     ] = None,
     like: Annotated[
         list[Path] | None,
-        typer.Option(help="A submission whose scores texts are drawn from, too; may be given several times; else none."),
+        typer.Option(help="A submission of whose scores texts are drawn, too; may be given several times; else none."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all that is random.")] = 0,
     write: Annotated[Path | None, typer.Option(help="A Markdown file to put the tables into.")] = None,

@@ -242,8 +242,8 @@ class MiniDistilBert(Mini):
     """A 2-layer, 128-wide DistilBERT trained on IMDB reviews, shipped with the package.
 
     Example:
-        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.78, so probability
-        1 / (1 + e^5.78) = 0.003; without "dull" -5.78 + 9.58 = 3.80.
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.90, so probability
+        1 / (1 + e^4.90) = 0.007; without "dull" -4.90 + 7.91 = 3.01.
     """
 
     name, architecture = "mini-distilbert", "distilbert"
@@ -255,8 +255,8 @@ class MiniGpt2(Mini):
     """A 2-layer, 128-wide GPT-2 trained on IMDB reviews, shipped with the package.
 
     Example:
-        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.52, so probability
-        1 / (1 + e^4.52) = 0.011; without "dull" -4.52 + 3.64 = -0.88.
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -4.80, so probability
+        1 / (1 + e^4.80) = 0.008; without "dull" -4.80 + 4.82 = 0.01.
     """
 
     name, architecture = "mini-gpt2", "gpt2"
@@ -270,8 +270,8 @@ class MiniRotary(Mini):
     """A 2-layer, 128-wide ModernBERT (rotary positions) trained on IMDB reviews, shipped with the package.
 
     Example:
-        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.54, so probability
-        1 / (1 + e^5.54) = 0.004; without "dull" -5.54 + 7.71 = 2.17.
+        "A dull start, but what a finish!", 9 tokens: log-odds of positive -5.27, so probability
+        1 / (1 + e^5.27) = 0.005; without "dull" -5.27 + 7.69 = 2.42.
     """
 
     name, architecture = "mini-rotary", "modernbert"
