@@ -250,6 +250,7 @@ def _by_title(board: Board) -> dict[tuple[str, int], BoardRow]:
 
 
 def row_values(row: BoardRow, label: MetricLabel) -> Floats:
+    """The row's value of every text, not a number where it is undefined."""
     return np.array([np.nan if value is None else value for value in row.scores(label).values()], np.float64)
 
 
