@@ -38,19 +38,15 @@ def enumerated(x):
 @pytest.mark.parametrize(("n", "m", "seed"), [(4, 3, 0), (5, 2, 1), (6, 3, 2), (6, 4, 3), (7, 3, 4)])
 def test_few_samples_are_enumerated_exactly(n, m, seed):
     rng = np.random.default_rng(seed)
-    x = np.round(rng.normal(size=(n, m)) + np.arange(m), 1)
+    x = rng.normal(size=(n, m)) + np.arange(m)
+    x[0, 1] = x[0, 0]  # a tie
     found = all_pairs(x)
     p, maxima = enumerated(x)
     for (i, j), value in p.items():
         d = x[:, i] - x[:, j]
-        # pairs with equal statistics stand in any order: the first of them has the largest p-value
-        assert found.p[i, j] <= value + 1e-9, (i, j)
+        assert found.p[i, j] == pytest.approx(value), (i, j)
         assert found.difference[i, j] == pytest.approx(np.median(d))
         assert found.wins[i, j] == pytest.approx((d < 0).mean())
-    ties = {value: max(p[pair] for pair in p if p[pair] == value) for value in p.values()}
-    assert {round(v, 9) for v in found.p[found.p < 1]} <= {round(v, 9) for v in ties} | set(found.p.ravel().round(9))
-    first = max(p, key=lambda pair: statistic(x[:, pair[0]] - x[:, pair[1]]))
-    assert found.p.min() == pytest.approx(p[first])
     allowed = int(0.05 * 2**n) - 2
     assert found.critical == (pytest.approx(maxima[-1 - allowed], abs=1e-5) if allowed >= 0 else np.inf)
 
@@ -136,7 +132,7 @@ def test_a_few_texts_that_differ_by_much_do_not_separate_methods():
     for _ in range(300):
         d = np.where(rng.random(20) < 0.5, -rng.exponential(0.1, 20), rng.lognormal(0, 2, 20))
         ours.append(all_pairs(np.stack([d, np.zeros(20)], axis=1), flips=199).better.any())
-        means.append(stats.ttest_1samp(d - d.mean() * 0, 0).pvalue < 0.05)
+        means.append(stats.ttest_1samp(d, 0).pvalue < 0.05)
     assert np.mean(ours) <= 0.09
     assert np.mean(means) > 0.15
 

@@ -147,6 +147,7 @@ def test_the_page_that_leads_has_answers_tables_that_sort_and_nothing_hostile(lo
     assert page.locator("h2", has_text=NASTY).count() == 1
     assert page.locator(".answers b").count() > 0
     table = page.locator("#synthetic-slalom table.front").first
+    assert table.locator("td.best").count() == 0, "so few texts tell no two apart"
     last = table.locator("thead button").count() - 1
     table.locator("thead button").nth(last).click()
     cells = table.locator(f"tbody tr > :nth-child({last + 1})").evaluate_all("cells => cells.map(c => c.dataset.sort)")
