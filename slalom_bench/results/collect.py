@@ -131,6 +131,7 @@ def _collected(calls: Sequence[Mapping[str, Any]], samples: Sequence[str], cells
         explainer = cell.identity.explainer
         by_row.setdefault((explainer.title, explainer.version, cell.identity.budget), []).append(cell)
     rows = [by_row[key] for key in sorted(by_row)]
+    chosen = set(samples)
     metrics = _metrics(calls, {label for cell in cells for label in cell.scores})
     submission = Submission(
         suite=calls[-1]["suite"]["name"],
@@ -145,7 +146,7 @@ def _collected(calls: Sequence[Mapping[str, Any]], samples: Sequence[str], cells
         removal=identity.removal,
         max_tokens=identity.max_tokens,
         target=identity.target,
-        cut=len({sample for cell in cells for sample in samples if cell.explanations.get(sample, {}).get("truncated")}),
+        cut=len({sample for cell in cells for sample in cell.cut if sample in chosen}),
         samples=list(samples),
         metrics=metrics,
         rows=[_row(row, samples, metrics) for row in rows],
@@ -226,22 +227,24 @@ def _row(
     cells: Sequence[CellResult], samples: Sequence[str], metrics: Mapping[MetricLabel, MetricInfo]
 ) -> SubmittedRow:
     """One row from its seeds."""
-    failures = Counter(failure.type for cell in cells for failure in cell.failures())
     present = [label for label in metrics if any(label in cell.scores for cell in cells)]
+    results = {
+        label: _summary([c for c in cells if label in c.scores], label, metrics[label].headline, samples)
+        for label in present
+    }
+    failures = Counter(failure.type for cell in cells for failure in cell.failures())
+    reports = [report for cell in cells for report in cell.diagnostics()]
     return SubmittedRow(
         explainer=_public_explainer(cells[0].identity.explainer),
         budget=cells[0].identity.budget,
         seeds=[cell.identity.seed for cell in cells],
         failed=sum(cell.failed for cell in cells),
         failures=dict(sorted(failures.items())),
-        results={
-            label: _summary([c for c in cells if label in c.scores], label, metrics[label].headline, samples)
-            for label in present
-        },
+        results=results,
         cost=_cost(cells),
         scores_sha256=scores_hash(cells),
-        diagnostics=average(report for cell in cells for report in cell.diagnostics()),
-        law=plain(fitting_law(report for cell in cells for report in cell.diagnostics())),
+        diagnostics=average(reports),
+        law=plain(fitting_law(reports)),
     )
 
 

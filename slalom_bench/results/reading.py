@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from slalom_bench.core.types import Explanation
 from slalom_bench.running.identity import CellIdentity, MetricLabel
-from slalom_bench.running.records import explanation_from_dict, is_failed
+from slalom_bench.running.records import explanation_from_dict
 from slalom_bench.running.store import CellStore, RunStore
 from slalom_bench.running.tables import Table, forget
 
@@ -34,15 +35,40 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Said:
+    """What a stored explanation says beside its scores."""
+
+    primary: str
+    truncated: bool
+    diagnostics: Mapping[str, Any] | None
+    """None where there is no explanation."""
+
+
+@dataclass(frozen=True)
 class CellResult:
     """One cell as it was stored."""
 
     identity: CellIdentity
     samples: tuple[str, ...] | None
     """The samples of a finished cell in their order; None while it is not finished."""
-    explanations: Mapping[str, StoredRow]
-    costs: Mapping[str, StoredRow]
-    scores: Mapping[MetricLabel, Mapping[str, StoredRow]]
+    explanations: Table
+    costs: Table
+    scores: Mapping[MetricLabel, Table]
+
+    @cached_property
+    def said(self) -> Mapping[str, Said]:
+        """What each explanation says beside its scores: kept, since explanations are much the largest table."""
+        found = {}
+        for sample, row in self.explanations.items():
+            stored = row.get("explanation") or {}
+            diagnostics = stored.get("diagnostics", {}) if stored else None
+            found[sample] = Said(str(stored.get("primary", PRIMARY)), bool(row.get("truncated")), diagnostics)
+        return found
+
+    @property
+    def cut(self) -> list[str]:
+        """The samples whose text is longer than what was explained."""
+        return [sample for sample, said in self.said.items() if said.truncated]
 
     def values(self, label: MetricLabel, name: str) -> dict[str, float | None]:
         """One named value of a metric for each sample; None where it is undefined or failed."""
@@ -61,8 +87,8 @@ class CellResult:
     def _value_name(self, name: str, sample: str) -> str:
         if not name.startswith(PRIMARY):
             return name
-        stored = self.explanations.get(sample, {}).get("explanation") or {}
-        return name.replace(PRIMARY, str(stored.get("primary", PRIMARY)), 1)
+        said = self.said.get(sample)
+        return name.replace(PRIMARY, said.primary, 1) if said else name
 
     def failures(self) -> list[Failure]:
         """Every error of its samples; a score is not one where its explanation had failed already."""
@@ -71,8 +97,8 @@ class CellResult:
         return [
             Failure(sample, doing, str(row["error"]["type"]), str(row["error"]["message"]))
             for doing, rows in tables
-            for sample, row in rows.items()
-            if is_failed(row) and (chosen is None or sample in chosen)
+            for sample, row in rows.failed().items()
+            if chosen is None or sample in chosen
         ]
 
     @property
@@ -87,13 +113,12 @@ class CellResult:
 
     def diagnostics(self) -> list[Mapping[str, Any]]:
         """What the explainer said of each explanation that there is."""
-        rows = self.explanations if self.samples is None else self.samples
-        stored = [self.explanations.get(sample, {}).get("explanation") for sample in rows]
-        return [explanation.get("diagnostics", {}) for explanation in stored if explanation]
+        said = [self.said.get(sample) for sample in (self.said if self.samples is None else self.samples)]
+        return [one.diagnostics for one in said if one is not None and one.diagnostics is not None]
 
     def explaining_costs(self) -> list[StoredRow]:
         """What it took to explain each sample, whether that succeeded or not."""
-        samples = self.explanations if self.samples is None else self.samples
+        samples = self.said if self.samples is None else self.samples
         keys = [f"explain:{sample}" for sample in samples]
         return [self.costs[key] for key in keys if key in self.costs]
 

@@ -240,7 +240,7 @@ class Profile(Stored):
 
 def parse_stored(data: bytes) -> Any:
     """The data of a JSON text that we may have written; a ValueError where we cannot have."""
-    found = parse_json(data, parse_int=_integer, parse_constant=_refuse)
+    found = parse_json(data.decode(), _DECODER.decode)
     if HALVES.search(data):
         json.dumps(found, ensure_ascii=False).encode()
     return found
@@ -263,3 +263,7 @@ def _integer(text: str) -> int:
 
 def _refuse(name: str) -> float:
     raise ValueError(f"{name} is no number")
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_constant=_refuse)
+"""Made once: `json.loads` would make one for every row."""

@@ -7,6 +7,7 @@ from collections.abc import ItemsView, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from slalom_bench.running.records import is_failed
 from slalom_bench.running.store import Rows
 
 ROOM = 64_000_000
@@ -23,6 +24,7 @@ class Table(Mapping[str, Mapping[str, Any]]):
 
     def __init__(self, rows: Rows) -> None:
         self._path, self._shape = rows.path, rows.shape
+        self._failed: dict[str, dict[str, Any]] | None = None
 
     def _rows(self) -> dict[str, dict[str, Any]]:
         if self._path in _held:
@@ -30,6 +32,7 @@ class Table(Mapping[str, Mapping[str, Any]]):
             return _held[self._path][1]
         size = self._path.stat().st_size if self._path.exists() else 0
         rows = Rows(self._path, self._shape).rows
+        self._failed = {name: row for name, row in rows.items() if is_failed(row)}
         _held[self._path] = size, rows
         while len(_held) > 1 and sum(held for held, _ in _held.values()) > ROOM:
             _held.popitem(last=False)
@@ -47,6 +50,12 @@ class Table(Mapping[str, Mapping[str, Any]]):
     def items(self) -> ItemsView[str, Mapping[str, Any]]:
         """Every row with its id, the file looked for once and not for each."""
         return self._rows().items()
+
+    def failed(self) -> Mapping[str, Mapping[str, Any]]:
+        """The rows that are errors: kept from the first look on, since they are few and often asked for."""
+        if self._failed is None:
+            self._rows()
+        return self._failed or {}
 
 
 def forget() -> None:
