@@ -251,7 +251,8 @@ def imdb(out: str, samples: str, workers: str) -> None:
 # ---- neighbours ----
 
 SPIN = "two threads that spin"
-"""Tried on queries alone: a run of one text beside two busy processes had not ended after six minutes (two asleep: 20 s)."""
+"""Beside others tried on queries alone: a run of one text beside two busy processes had not ended after six minutes
+(two asleep: 20 s)."""
 WAYS = {
     "two threads that sleep": {"OMP_NUM_THREADS": "2"},
     SPIN: {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "ACTIVE", "KMP_BLOCKTIME": "200"},
@@ -269,14 +270,26 @@ def contention_part(busy: int) -> list[Row]:
             others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
             try:
                 for (work, (code, *words)), (way, env) in product(works.items(), WAYS.items()):
-                    if way != SPIN or not words:
+                    if way != SPIN or not words or not count:
                         place = [f"{name}/{way}-{count}", *words[1:]] if words else []
                         found[work, way, count] = child(code, *place, env=env)
             finally:
                 for other in others:
                     other.kill()
                     other.wait()
-    return [contention_row(work, way, busy, found) for work in works for way in WAYS if (work, way, busy) in found]
+    beside = [contention_row(work, way, busy, found) for work in works for way in WAYS if (work, way, busy) in found]
+    return [*beside, *(idle_row(work, found) for work in works)]
+
+
+def idle_row(work: str, found: dict[tuple[str, str, int], dict[str, float]]) -> Row:
+    """What sleeping costs where nobody else wants the cores."""
+    asleep, spinning = (found[work, way, 0]["seconds"] for way in (next(iter(WAYS)), SPIN))
+    return [
+        f"{work}, two threads, nobody beside",
+        f"asleep {asleep:.2f} s",
+        f"spinning {spinning:.2f} s",
+        f"nothing lost; here {asleep / spinning:.2f}x",
+    ]
 
 
 def contention_row(work: str, way: str, busy: int, found: dict[tuple[str, str, int], dict[str, float]]) -> Row:
