@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,10 @@ NOT_EXPLAINED = "NotExplained"
 """The error of a score whose explanation failed: the explanation's own error is the one that counts."""
 TRACEBACK = 2000
 """Characters kept of an unexpected error's traceback."""
+CAUSES = 100
+"""Errors that led to an error, looked at at most."""
+PLACE = re.compile(r'^(\s*File )"(.+?)"(?=, line \d+, in )')
+"""Where a line of a traceback says which file it is of."""
 
 
 def surrogate_from_dict(data: Mapping[str, Any]) -> Surrogate:
@@ -65,8 +70,21 @@ def error_row(error: BaseException) -> dict[str, Any]:
     if of_the_moment(error):
         found["passing"] = True
     if not isinstance(error, SlalomBenchError):
-        found["traceback"] = visible("".join(traceback.format_exception(error)))[-TRACEBACK:]
+        found["traceback"] = visible(_traced(error))[-TRACEBACK:]
     return found
+
+
+def _traced(error: BaseException) -> str:
+    """The traceback with modules for files: the same whoever met the error, and nothing of the machine's folders."""
+    modules: dict[str, str] = {}
+    causes: list[BaseException | None] = [error]
+    for cause in causes:
+        if cause is not None and len(causes) < CAUSES:
+            causes += [cause.__cause__, cause.__context__]
+            frames = [frame for frame, _ in traceback.walk_tb(cause.__traceback__)]
+            modules |= {frame.f_code.co_filename: str(frame.f_globals.get("__name__")) for frame in frames}
+    lines = "".join(traceback.format_exception(error)).splitlines(keepends=True)
+    return "".join(PLACE.sub(lambda found: f'{found[1]}"{modules.get(found[2], "?")}"', line) for line in lines)
 
 
 def of_the_moment(error: BaseException | None) -> bool:

@@ -200,6 +200,8 @@ def test_a_sample_that_fails_is_a_row_and_the_run_goes_on(tmp_path, scratch):
     errors = {sample: row["error"]["type"] for sample, row in rows.items() if "error" in row}
     assert errors == {"s1": "ZeroDivisionError", "s2": "InvalidInput", "s3": "BudgetExceeded"}
     assert "no luck" in rows["s1"]["error"]["traceback"]
+    assert 'File "slalom_bench.running.explaining", line ' in rows["s1"]["error"]["traceback"]
+    assert '.py"' not in rows["s1"]["error"]["traceback"], "a folder of this machine"
     assert count_failed(cell, list(rows), cell.labels()) == 3
     assert go(tmp_path, suite(explainers=("broken",))).explained == 0
 
