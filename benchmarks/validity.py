@@ -51,7 +51,7 @@ METHODS = (
 UNSIGNED = ("grad-l2", "attention-avg")
 ONE_ROUND = 1e9
 """A tolerance that the first 50 steps of integrated gradients meet."""
-REPETITIONS = 300
+REPETITIONS = 1000
 
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 
@@ -345,7 +345,7 @@ def document(measures: dict[str, list[dict[str, Any]]], size: str) -> str:
         ("9. Integrated gradients' gap", lambda: gaps(measures)),
         ("10. Token dropping was not said", lambda: dropping(found)),
     ]
-    parts = [f"Findings 1 to 4 and 9: {size}. 5, 7, 8, 10: the committed results. 6: {REPETITIONS} repetitions."]
+    parts = [f"Findings 1 to 4 and 9: {size}. 5, 7, 8, 10: the committed results. 6: {REPETITIONS:,} repetitions."]
     for title, make in made:
         head, rows = make()
         parts += [f"### {title}", tabulate(rows, headers=head, tablefmt="pipe", disable_numparse=True)]

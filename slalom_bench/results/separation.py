@@ -27,6 +27,8 @@ number of them; with fewer, less is separated."""
 FEWEST = 99
 BLOCK = 200_000
 """Statistics held at once: what stays in a processor's cache."""
+_NO_BLOCK = 2**31
+"""In the place of a block of sign patterns: lots have a stream of their own."""
 SLACK = 1e-5
 """Counts over square roots are computed in single precision: two that differ by less are the same."""
 
@@ -172,7 +174,7 @@ def lots(n: int, seed: int) -> Signs:
     coarse: a test by them stays well below its level. No sizes of differences can take the place of the lots: where
     wins are large and losses small, as often as not, they speak for one side, and the level is lost.
     """
-    return (1 + np.random.default_rng([n, seed]).random((n, 1)) / n).astype(np.float32)
+    return (1 + np.random.default_rng([seed, n, _NO_BLOCK]).random((n, 1)) / n).astype(np.float32)
 
 
 def against_flips(
