@@ -208,6 +208,7 @@ class KernelShap:
         outputs = _published_log_odds(classifier, sample, keep) if paper else classifier.masked_log_odds(sample, keep)
         full, empty = float(outputs[0]), float(outputs[1]) if with_empty else None
         values, base, rank = shapley_regression(masks, weights, outputs[len(ends) :], full, empty)
+        residuals = outputs[len(ends) :] - base - masks @ values
         return Explanation(
             {"attribution": values[features.of_position]},
             "attribution",
@@ -215,6 +216,7 @@ class KernelShap:
             surrogate=LinearSurrogate(additive.position_weights(values, features), base),
             diagnostics={
                 "base": base,
+                "mse": float(weights @ residuals**2 / weights.sum()) if len(masks) else 0.0,
                 "rank": rank,
                 "features": players,
                 "coalitions": len(masks),

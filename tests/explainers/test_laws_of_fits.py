@@ -12,6 +12,7 @@ from slalom_bench.core.types import Example, Explanation, Sample
 from slalom_bench.errors import InvalidInput, UnknownName
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.masks import delete_counts
+from slalom_bench.results.diagnostics import average
 from slalom_bench.running.explaining import explain_sample
 from slalom_bench.running.suite import load_suite
 
@@ -87,6 +88,22 @@ def test_kernel_shap_meets_both_ends_at_a_law_and_is_no_linear_deletion(bert):
     assert errors["kernel-shap"].max() < 1e-6
     assert errors["linear-deletion"].max() > 1e-4
     assert not found["kernel-shap"].diagnostics["exact"]
+
+
+@pytest.mark.parametrize("name", [*REGRESSIONS, "permutation-shap", "proxy-spex"])
+def test_whoever_fits_or_draws_says_how_good_it_is(name, bert):
+    """0 where the model is additive, more where it is not; no SLALOM is additive, and a process meets its points."""
+    told = average([explain(*bert, name).diagnostics])
+    (quality,) = {"mse", "r2", "standard_error"} & told.keys()
+    handle = Classifier(bag_of_words(WEIGHTS, bias=-1.0, specials=True))
+    text = handle.encode(Example("s", " ".join(WORDS[:8])))
+    additive = average([explain(handle, text, name).diagnostics])[quality]
+    if "slalom" in name:
+        assert told[quality] < 0.01
+    elif quality == "r2":
+        assert 0 < told[quality] < additive <= 1
+    else:
+        assert additive < 1e-3 * told[quality] < told[quality]
 
 
 def test_slalom_is_recovered_from_the_common_law():
