@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom_bench import registry
 from slalom_bench.core.budget import require_budget
+from slalom_bench.core.law import fitting_masks
 from slalom_bench.core.protocols import is_paper
 from slalom_bench.core.types import Bools, Explanation, Floats, Sample
-from slalom_bench.errors import Unsupported
+from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.numerics import additive, masks
 from slalom_bench.numerics.features import tied_features
 from slalom_bench.registry import explainer
@@ -24,6 +26,8 @@ from slalom_bench.surrogates.linear import LinearSurrogate
 
 if TYPE_CHECKING:
     from slalom_bench.handle.classifier import Classifier
+
+_OWN_LAW = "coalitions of all sizes by the Shapley kernel"
 
 
 def coalitions(players: int, count: int, rng: np.random.Generator) -> tuple[Bools, Floats]:
@@ -165,18 +169,26 @@ class KernelShap:
         tie: `position`, or `token` for one player for all positions of a token id.
         protocol: `bench`, or `paper`: tokens are not removed but replaced by [UNK] (GPT-2: <|endoftext|>), and no
             special token is added.
+        law: a registered mask law to be fitted to in the place of its own, so that methods can be compared at one law:
+            both ends are still met, masks of the law weigh alike, and the scores are no Shapley values then. Only for
+            `tie=position` and `protocol=bench`.
 
     Reference:
         Lundberg and Lee 2017, A Unified Approach to Interpreting Model Predictions, NeurIPS, theorem 2.
     """
 
-    def __init__(self, tie: str = "position", protocol: str = "bench") -> None:
+    def __init__(self, tie: str = "position", protocol: str = "bench", law: str = "") -> None:
         self.tie = tie
         self.protocol = protocol
+        self.law = law
 
     def explain(self, classifier: Classifier, sample: Sample, budget: int, rng: np.random.Generator) -> Explanation:
         """The full and the empty input, coalitions for the rest of the budget, and the regression."""
         paper = is_paper(self.protocol)
+        if self.law and (paper or self.tie != "position"):
+            raise InvalidInput(
+                f"kernel-shap: law={self.law} removes positions: it needs tie=position and protocol=bench"
+            )
         with_empty = paper or classifier.empty_allowed
         features = tied_features(sample, self.tie)
         players = len(features)
@@ -185,11 +197,18 @@ class KernelShap:
             ends = np.vstack([ends, ~ends])
         minimum = len(ends) + (players > 1)
         require_budget("kernel-shap", budget, minimum, "full and empty input where legal, and a coalition")
-        masks, weights = coalitions(players, budget - len(ends), rng)
+        if self.law:
+            # the masks of all regressions at this law, but for the last, which the empty input takes the place of
+            drawn, _ = fitting_masks(self.law, registry.laws.build(self.law), sample, budget, rng)
+            masks = drawn[1 : 1 + budget - len(ends)]
+            weights = np.ones(len(masks))
+        else:
+            masks, weights = coalitions(players, budget - len(ends), rng)
         keep = np.vstack([ends, masks])[:, features.of_position]
         outputs = _published_log_odds(classifier, sample, keep) if paper else classifier.masked_log_odds(sample, keep)
         full, empty = float(outputs[0]), float(outputs[1]) if with_empty else None
         values, base, rank = shapley_regression(masks, weights, outputs[len(ends) :], full, empty)
+        residuals = outputs[len(ends) :] - base - masks @ values
         return Explanation(
             {"attribution": values[features.of_position]},
             "attribution",
@@ -197,10 +216,11 @@ class KernelShap:
             surrogate=LinearSurrogate(additive.position_weights(values, features), base),
             diagnostics={
                 "base": base,
+                "mse": float(weights @ residuals**2 / weights.sum()) if len(masks) else 0.0,
                 "rank": rank,
                 "features": players,
                 "coalitions": len(masks),
-                "law": "coalitions of all sizes by the Shapley kernel",
-                "exact": players <= 30 and len(masks) == 2**players - 2 and with_empty,
+                "law": self.law or _OWN_LAW,
+                "exact": not self.law and players <= 30 and len(masks) == 2**players - 2 and with_empty,
             },
         )

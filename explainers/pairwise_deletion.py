@@ -123,6 +123,7 @@ class PairwiseDeletion:
         ridge = _held_out_ridge(removed, changes, shares)
         single, pairs, coefficients = fit_pairs(removed, changes, shares, ridge)
         surrogate = _of_deletions(full, single, pairs, coefficients)
+        residuals = surrogate.predict(keep) - outputs
         return Explanation(
             {"attribution": surrogate.shapley()},
             "attribution",
@@ -131,6 +132,7 @@ class PairwiseDeletion:
             diagnostics={
                 "pairs": len(pairs),
                 "ridge": ridge,
+                "mse": float(shares @ residuals**2 / shares.sum()),
                 "law": self.law or f"0 to {self.largest} random deletions",
             },
         )

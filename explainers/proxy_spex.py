@@ -121,7 +121,9 @@ class ProxySpex:
         n = len(sample)
         exact = 2**n - (not classifier.empty_allowed) <= budget
         if exact:
-            sets = moebius(self._asked(classifier, sample, every_subset(n)))
+            keep = every_subset(n)
+            outputs = self._asked(classifier, sample, keep)
+            sets = moebius(outputs)
         else:
             require_budget("proxy-spex", budget, min(_LEAST, 2**n), f"rows for trees, or every subset of {n} tokens")
             keep, times = self._rows(sample, budget, rng)
@@ -136,6 +138,7 @@ class ProxySpex:
             classifier.target,
             surrogate=surrogate,
             diagnostics={
+                "mse": float(np.mean((surrogate.predict(keep) - outputs) ** 2)),
                 "law": "all subsets" if exact else self.law or "uniform subsets",
                 "singles": sizes.count(1),
                 "interactions": sum(size > 1 for size in sizes),

@@ -78,7 +78,9 @@ def simulate_command(
     if as_json:
         typer.echo(json.dumps([{"kind": type(line).__name__.lower(), **asdict(line)} for line in lines]))
         return
-    tables = simulation_tables(plan, lines)
+    given = {"repetitions": [repetitions], "flips": [flips], "seed": [seed], "texts": texts, "methods": methods}
+    asked = [f"--{name} {one}" for name, each in (given | {"law": law, "like": like}).items() for one in each or ()]
+    tables = simulation_tables(" ".join(["slalom-bench simulate", *asked]), lines)
     if write is None:
         typer.echo(tables)
         return

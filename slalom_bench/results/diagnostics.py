@@ -8,15 +8,19 @@ from typing import Any
 
 SHARES = ("converged", "exact", "cancelled")
 """Diagnostics that are true or false of a text."""
-QUALITY = ("mse", "r2", "completeness_gap", "relative_gap", "conservation_gap", *SHARES, "steps", "rank", "features")
-"""The names under which boards show how good a method's own computation was: errors of a fit and of a sum, whether it
-ended, and the size of what was solved."""
+QUALITY = (
+    *("mse", "r2", "standard_error", "completeness_gap", "relative_gap", "conservation_gap"),
+    *(*SHARES, "steps", "rank", "features"),
+)
+"""The names under which boards show how good a method's own computation was: errors of a fit, of what was drawn and of
+a sum, whether it ended, and the size of what was solved."""
 
 
 def average(reports: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Means of every diagnostic of `QUALITY` over the texts that have it, to six digits.
 
-    Booleans give the share that is true; gaps, which have a sign, the mean of their size.
+    Booleans give the share that is true; gaps, which have a sign, the mean of their size; standard errors, one for each
+    token, the mean over tokens.
 
     >>> average([{"completeness_gap": -1.0, "converged": True}, {"completeness_gap": 3.0, "converged": False}])
     {'completeness_gap': 2.0, 'converged': 0.5}
@@ -24,6 +28,8 @@ def average(reports: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     found: dict[str, list[float]] = {}
     for report in reports:
         for name, value in report.items():
+            if name == "standard_error" and isinstance(value, list) and value:
+                value = math.fsum(value) / len(value)
             if name in QUALITY and isinstance(value, bool | int | float) and math.isfinite(value):
                 found.setdefault(name, []).append(abs(value) if name.endswith("gap") else float(value))
     return {name: float(f"{math.fsum(found[name]) / len(found[name]):.6g}") for name in QUALITY if name in found}

@@ -27,6 +27,8 @@ number of them; with fewer, less is separated."""
 FEWEST = 99
 BLOCK = 200_000
 """Statistics held at once: what stays in a processor's cache."""
+_NO_BLOCK = 2**31
+"""In the place of a block of sign patterns: lots have a stream of their own."""
 SLACK = 1e-5
 """Counts over square roots are computed in single precision: two that differ by less are the same."""
 
@@ -44,8 +46,8 @@ class Pairwise:
     wins: Floats
     """m x m: share of the samples on which the row is better than the column."""
     critical: float
-    """Wins minus losses (`weighed`) over the root of their sum is above it, for any pair, with the chance `level` where
-    all are equal; infinite where n is too small for it."""
+    """Wins minus losses (by their `lots`) over the root of their sum is above it, for any pair, with the chance `level`
+    where all are equal; infinite where n is too small for it."""
     p: Floats
     """m x m, adjusted over all ordered pairs (step-down): evidence that the row is better than the column."""
     level: float
@@ -56,12 +58,8 @@ class Pairwise:
         return self.p <= self.level
 
     def rank_sets(self) -> list[tuple[int, int]]:
-        """For each column 1 + how many are better, m - how many are worse: all sets hold the true ranks at once."""
-        better = self.better
-        return [
-            (1 + int(above), len(better) - int(below))
-            for above, below in zip(better.sum(axis=0), better.sum(axis=1), strict=True)
-        ]
+        """The rank set of each column: all of them hold the true ranks at once."""
+        return rank_sets(self.better)
 
     def told_apart(self, relevant: float | None = None) -> Bools:
         """m x m: the row is better than the column, and it is not certain that by less than `relevant`."""
@@ -69,6 +67,18 @@ class Pairwise:
             return self.better
         worse_by_up_to = self.upper.T
         return self.better & (worse_by_up_to >= relevant)
+
+
+def rank_sets(better: Bools) -> list[tuple[int, int]]:
+    """For each column 1 + how many are better, m - how many are worse (m x m: the row is better than the column).
+
+    >>> rank_sets(np.array([[False, True], [False, False]]))
+    [(1, 1), (2, 2)]
+    """
+    return [
+        (1 + int(above), len(better) - int(below))
+        for above, below in zip(better.sum(axis=0), better.sum(axis=1), strict=True)
+    ]
 
 
 def too_few(n: int, level: float = LEVEL) -> bool:
@@ -91,18 +101,18 @@ def all_pairs(
     """Compare all columns with each other, or those pairs that are asked for, at a family-wise level.
 
     The statistic of an ordered pair is (wins - losses) / sqrt(wins + losses) over samples, ties left out: the sign
-    test; equal counts are told apart by the sizes of differences (`weighed`). Its reference is the largest such
-    statistic when rows (samples) change their signs at random, a whole row at once, so that methods stay as correlated
-    as they are. P-values are those of the step-down over ordered pairs (Romano and Wolf 2005): the k-th largest
-    statistic is compared with the largest over itself and all smaller ones. Up to EXACT samples all 2^n patterns are
-    enumerated. The interval of a median difference holds every shift of the scores that the counts do not reject.
+    test; equal counts are told apart by lot (`lots`). Its reference is the largest such statistic when rows (samples)
+    change their signs at random, a whole row at once, so that methods stay as correlated as they are. P-values are
+    those of the step-down over ordered pairs (Romano and Wolf 2005): the k-th largest statistic is compared with the
+    largest over itself and all smaller ones. Up to EXACT samples all 2^n patterns are enumerated. The interval of a
+    median difference holds every shift of the scores that the counts do not reject.
 
     Args:
         scores: n samples x m methods, finite, smaller is better.
         among: the pairs of columns that are the family, each in both orders; None: all of them. P-values of others
             are 1, and the critical value says nothing of them.
         level: the chance that any pair is separated wrongly.
-        seed: of the sign patterns.
+        seed: of the lots and of the sign patterns.
         flips: how many of them, for more than EXACT samples.
 
     Returns:
@@ -122,7 +132,7 @@ def all_pairs(
         nothing = np.full((m, m), np.inf)
         np.fill_diagonal(nothing, 0.0)
         return Pairwise(n, _orders(scores, None), nothing, wins, np.inf, np.ones((m, m)), level)
-    p, critical = against_flips(_signs(scores, family, noise), m, family, level, seed, flips)
+    p, critical = against_flips(signs_of(scores, family, noise), m, family, level, seed, flips)
     return Pairwise(n, _orders(scores, None), _orders(scores, critical), wins, critical, p, level)
 
 
@@ -147,35 +157,30 @@ def _orders(scores: Floats, critical: float | None) -> Floats:
     return np.stack([np.median(row, axis=1) if place is None else row[:, place].copy() for row in rows])
 
 
-def _signs(scores: Floats, family: tuple[Ints, ...], noise: float) -> Signs:
-    """Samples x pairs, weighed: above 0 where the first of a pair is better, below where the second is, 0 for a tie."""
+def signs_of(scores: Floats, family: tuple[Ints, ...], noise: float = 0.0) -> Signs:
+    """Samples x pairs: 1 where the first of a pair is better, -1 where the second is, 0 for a tie."""
     one, other = family
     found = np.empty((len(scores), len(one)), np.float32)
     for row, x in zip(found, scores, strict=True):
         difference = x[other] - x[one]
-        row[:] = difference * (np.abs(difference) > noise)
-    return weighed(found)
+        row[:] = np.sign(difference) * (np.abs(difference) > noise)
+    return found
 
 
-def weighed(differences: Signs) -> Signs:
-    """Differences (samples x pairs) as wins and losses, of which larger ones count for a little more, in place.
+def lots(n: int, seed: int) -> Signs:
+    """What each sample counts in every pair: 1 and, drawn by lot, less than 1/n more.
 
-    1 + d / (d + mean d) / n, for d the size of a difference: all of it together is at most half a win, so that only
-    pairs with equal counts are ordered by it. Counts alone are coarse: a test by them stays well below its level.
+    All lots together are less than a win, so that only pairs with equal counts are ordered by them. Counts alone are
+    coarse: a test by them stays well below its level. No sizes of differences can take the place of the lots: where
+    wins are large and losses small, as often as not, they speak for one side, and the level is lost.
     """
-    n = len(differences)
-    usual = np.abs(differences).mean(axis=0)
-    for row in differences:
-        size = np.abs(row)
-        share = np.divide(size, size + usual, out=np.zeros_like(size), where=size > 0)
-        np.multiply(np.sign(row), 1 + share / n, out=row)
-    return differences
+    return (1 + np.random.default_rng([seed, n, _NO_BLOCK]).random((n, 1)) / n).astype(np.float32)
 
 
 def against_flips(
     signs: Signs, m: int, family: tuple[Ints, ...], level: float, seed: int, flips: int
 ) -> tuple[Floats, float]:
-    """Step-down p-values (m x m) of what weighed signs (samples x pairs) say, and the single-step critical value.
+    """Step-down p-values (m x m) of what signs (samples x pairs, overwritten) say, and the single-step critical value.
 
     A pair in the other order has minus the statistic. So pairs are kept once, the better column first: the largest over
     one of them and all ordered pairs below it is the largest over it and those after it, or minus the smallest of all.
@@ -183,6 +188,7 @@ def against_flips(
     one, other = family
     n = len(signs)
     signs /= np.sqrt(np.maximum(np.count_nonzero(signs, axis=0), 1))
+    signs *= lots(n, seed)
     observed = signs.sum(axis=0)
     order = np.argsort(-np.abs(observed), kind="stable")
     signs *= np.where(observed < 0, -1, 1)

@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from slalom_bench.core.types import Floats, Ints
-from slalom_bench.results.separation import Signs, against_flips, all_pairs, weighed
+from slalom_bench.core.types import Bools, Floats, Ints
+from slalom_bench.results.separation import Signs, against_flips, rank_sets, signs_of
 from slalom_bench.results.statistics import LEVEL, bootstrap_interval, student_interval
 
 Draw = Callable[[np.random.Generator, int, int], Floats]
@@ -73,9 +73,9 @@ LAWS = (
 class Seen:
     """Scores of real methods on real texts, from which texts are drawn again where all methods are equal.
 
-    Equal: in each pair either is better on half of the texts. Each pair's differences are moved by their median, so
-    that they keep their shape, and pairs stay as correlated as they are. Pairs with so many ties that no shift does
-    that are left out.
+    Equal: in each pair either is better on as many texts as the other. Each pair's differences are moved by their
+    median, and pairs stay as correlated as they are. Pairs of which that does not leave as many wins on either side,
+    because of ties, are left out: one win too many among 50 texts is a difference that 100 draws may well find.
     """
 
     name: str
@@ -84,12 +84,12 @@ class Seen:
     """Texts x methods."""
 
     def pairs(self) -> tuple[tuple[Ints, Ints], Signs]:
-        """The pairs that can be made equal, and their differences (texts x pairs), as many above 0 as below."""
+        """The pairs that can be made equal, and the signs of their differences (texts x pairs), which add up to 0."""
         one, other = np.triu_indices(self.scores.shape[1], 1)
         between = self.scores[:, other] - self.scores[:, one]
-        between -= np.median(between, axis=0)
-        fair = np.abs(np.sign(between).sum(axis=0)) <= 1
-        return (one[fair], other[fair]), between[:, fair].astype(np.float32)
+        signs = np.sign(between - np.median(between, axis=0)).astype(np.float32)
+        fair = signs.sum(axis=0) == 0
+        return (one[fair], other[fair]), signs[:, fair]
 
 
 @dataclass(frozen=True)
@@ -157,12 +157,13 @@ class Plan:
         """Size, marks lost and coverage of rank sets."""
         rng = np.random.default_rng([self.seed, n, m, *law.name.encode()])
         group = np.arange(m) * GROUPS // m
+        pairs = np.triu_indices(m, 1)
         offsets = GAP * group * law.draw(rng, 2000, m).std(axis=0).max()
         truth = [(1 + int((group < g).sum()), m - int((group > g).sum())) for g in group]
         right = np.zeros((self.repetitions, 3))
         for i in range(self.repetitions):
-            equal = all_pairs(law.draw(rng, n, m), seed=i, flips=self.flips).better
-            sets = all_pairs(law.draw(rng, n, m) + offsets, seed=i, flips=self.flips).rank_sets()
+            equal = self.better(signs_of(law.draw(rng, n, m), pairs), m, pairs, i)
+            sets = rank_sets(self.better(signs_of(law.draw(rng, n, m) + offsets, pairs), m, pairs, i))
             held = all(low <= a and b <= high for (low, high), (a, b) in zip(sets, truth, strict=True))
             right[i] = bool(equal.any()), float(equal.any(axis=0).mean()), held
         return Separation(law.name, law.scale, n, m, *right.mean(axis=0).tolist())
@@ -170,15 +171,18 @@ class Plan:
     def again(self, seen: Seen, n: int) -> Separation:
         """Size and marks lost where n texts are drawn from those that were seen."""
         rng = np.random.default_rng([self.seed, n, *seen.name.encode()])
-        family, between = seen.pairs()
+        pairs, signs = seen.pairs()
         m = seen.scores.shape[1]
         wrong = np.zeros((self.repetitions, 2))
         for i in range(self.repetitions):
-            drawn = weighed(between[rng.integers(0, len(between), n)])
-            better = against_flips(drawn, m, family, LEVEL, i, self.flips)[0] <= LEVEL
+            better = self.better(signs[rng.integers(0, len(signs), n)], m, pairs, i)
             wrong[i] = bool(better.any()), float(better.any(axis=0).mean())
         size, unmarked = wrong.mean(axis=0).tolist()
         return Separation(seen.name, seen.scale, n, m, size, unmarked, None)
+
+    def better(self, signs: Signs, m: int, pairs: tuple[Ints, ...], seed: int) -> Bools:
+        """m x m: what a board would call better, of the signs of its pairs (texts x pairs)."""
+        return against_flips(signs, m, pairs, LEVEL, seed, self.flips)[0] <= LEVEL
 
     def coverage(self, law: Law, mean: float, n: int) -> Coverage:
         """Coverage of the intervals, over five times as many data sets: they cost little."""

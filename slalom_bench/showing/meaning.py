@@ -18,6 +18,7 @@ _HALVES = 32
 _QUALITY: dict[str, Callable[[float], str]] = {
     "mse": lambda v: f"off by {number(math.sqrt(v))} log-odds on its own queries (root mean square)",
     "r2": lambda v: f"{100 * v:.0f} % of the variance of its own queries explained, as it weighs them",
+    "standard_error": lambda v: f"the scores are known to {number(v)} log-odds (standard error, mean over tokens)",
     "completeness_gap": lambda v: f"the scores miss the sum that they should have by {number(v)} log-odds",
     "relative_gap": lambda v: f"that is {number(100 * v)} % of it",
     "conservation_gap": lambda v: f"the scores miss the log-odds by {number(v)}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from slalom_bench.results.simulation import Coverage, Plan, Separation
+from slalom_bench.results.simulation import Coverage, Separation
 from slalom_bench.showing.markdown import table
 
 START, END = "<!-- simulated -->", "<!-- end of simulated -->"
@@ -13,14 +13,11 @@ MOST = 0.07
 """A size above this does not hold, nor does a coverage below 1 - this."""
 
 
-def simulation_tables(plan: Plan, lines: Sequence[Separation | Coverage]) -> str:
-    """Two tables, of marks and rank sets and of intervals; what does not hold is bold."""
+def simulation_tables(command: str, lines: Sequence[Separation | Coverage]) -> str:
+    """Two tables, of marks and rank sets and of intervals, under the command that makes them; bold does not hold."""
     separations = [line for line in lines if isinstance(line, Separation)]
     coverages = [line for line in lines if isinstance(line, Coverage)]
-    said = (
-        f"`slalom-bench simulate --repetitions {plan.repetitions} --flips {plan.flips} --seed {plan.seed}`. "
-        f"Bold: size above {MOST:.0%}, coverage below {1 - MOST:.0%}."
-    )
+    said = f"`{command}`. Bold: size above {MOST:.0%}, coverage below {1 - MOST:.0%}."
     head = ["law", "compared", "texts", "methods", "size (5 %)", "marks lost", "rank sets hold (95 %)"]
     rows = [
         [

@@ -18,8 +18,9 @@ REUSED = (
 )
 DIAGNOSTICS = (
     "Diagnostics are means over texts of what a method says of its own computation: the error of its fit to its own "
-    "queries (mse, r2), how far its scores are from adding up (gaps, in log-odds or relative to the change), the share "
-    "of texts on which it ended as it should, and the size of what was solved."
+    "queries (mse, r2), what its draws leave open (standard error, mean over tokens), how far its scores are from "
+    "adding up (gaps, in log-odds or relative to the change), the share of texts on which it ended as it should, and "
+    "the size of what was solved."
 )
 TOO_FEW = "So few samples cannot make any difference significant: nothing is marked."
 

@@ -118,12 +118,22 @@ def test_scores_that_were_seen_are_made_equal_pair_by_pair():
     scores[:12, 4] = scores[:12, 0]  # ties on more than half of the texts: no shift makes the rest fair
     scores[12:, 4] = scores[12:, 0] + 1.0
     seen = Seen("seen", "linear", scores)
-    (one, other), between = seen.pairs()
+    (one, other), signs = seen.pairs()
     assert list(zip(one, other, strict=True)) == [(i, j) for i in range(5) for j in range(i + 1, 5) if (i, j) != (0, 4)]
-    assert (np.sign(between).sum(axis=0) == 0).all()
+    assert (signs.sum(axis=0) == 0).all()
+    assert set(signs.ravel().tolist()) == {-1.0, 0.0, 1.0}
     (line,) = Plan([], (20,), (5,), repetitions=100, flips=99, seen=[seen]).run()
     assert (line.law, line.texts, line.methods, line.rank_coverage) == ("seen", 20, 5, None)
     assert line.size <= 0.12
+
+
+def test_a_pair_with_one_win_too_many_is_not_called_equal():
+    # 24 wins, 23 losses and three ties at the median: in 100 draws that is 51 % of wins
+    d = np.concatenate([np.linspace(-2, -1, 24), np.zeros(3), np.linspace(1, 2, 23)])
+    fair = np.concatenate([np.linspace(-2, -1, 24), np.zeros(2), np.linspace(1, 2, 24)])
+    (one, other), _ = Seen("seen", "linear", np.stack([np.zeros(50), d, fair], axis=1)).pairs()
+    assert (0, 2) in zip(one, other, strict=True)
+    assert (0, 1) not in zip(one, other, strict=True)
 
 
 def test_lines_do_not_depend_on_what_else_is_asked(capsys):
@@ -144,7 +154,9 @@ def test_tables_are_written_into_their_place(tmp_path, capsys):
     asked = {"repetitions": 3, "flips": 19, "texts": ["20"], "methods": ["4"], "law": ["normal"]}
     simulate_command(**asked, write=path)
     text = path.read_text()
-    assert text.startswith("before\n\n<!-- simulated -->\n\n`slalom-bench simulate --repetitions 3")
+    # the command that makes the tables, whole
+    command = "slalom-bench simulate --repetitions 3 --flips 19 --seed 0 --texts 20 --methods 4 --law normal"
+    assert text.startswith(f"before\n\n<!-- simulated -->\n\n`{command}`. Bold")
     assert text.endswith(f"{END}\n\nafter\n")
     assert "what was here" not in text
     simulate_command(**asked, write=path)

@@ -12,10 +12,11 @@ from slalom_bench.core.types import Example, Explanation, Sample
 from slalom_bench.errors import InvalidInput, UnknownName
 from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.masks import delete_counts
+from slalom_bench.results.diagnostics import average
 from slalom_bench.running.explaining import explain_sample
 from slalom_bench.running.suite import load_suite
 
-REGRESSIONS = ("linear-deletion", "pairwise-deletion", "slalom-fidel", "slalom-anchor", "lime")
+REGRESSIONS = ("linear-deletion", "pairwise-deletion", "slalom-fidel", "slalom-anchor", "lime", "kernel-shap")
 OWN = {
     "linear-deletion": "0 to 5 random deletions",
     "linear-deletion:largest=9": "0 to 9 random deletions",
@@ -52,15 +53,19 @@ def test_all_regressions_ask_for_the_same_masks_of_a_common_law(bert):
         out = explain(handle, bert[1], f"{name}:law=mixed")
         assert out.diagnostics["law"] == "mixed"
         asked[name] = out.asked
-    for name in REGRESSIONS:
+    # kernel-shap meets the empty text, for which it gives up the last mask
+    shap = asked.pop("kernel-shap")
+    assert len(np.setdiff1d(shap, asked["lime"])) == 1
+    assert len(np.setdiff1d(asked["lime"], shap)) <= 1
+    for name in asked:
         np.testing.assert_array_equal(asked[name], asked["lime"])
     assert handle.total.queries == len(REGRESSIONS) * BUDGET
     computed = handle.total.forwards - handle.total.shared
-    assert computed == len(asked["lime"]), "asked once, answered to all"
+    assert computed == len(asked["lime"]) + len(shap), "a set is asked once, and answered to all who ask for it"
     assert len(asked["lime"]) > 0.7 * BUDGET
 
 
-@pytest.mark.parametrize("name", ["linear-deletion", "slalom-anchor", "lime"])
+@pytest.mark.parametrize("name", ["linear-deletion", "kernel-shap", "slalom-anchor", "lime"])
 @pytest.mark.parametrize("law", ["mixed", "many", "few"])
 def test_an_additive_model_is_found_under_any_law(name, law):
     handle = Classifier(bag_of_words(WEIGHTS, bias=-1.0, specials=True))
@@ -71,9 +76,34 @@ def test_an_additive_model_is_found_under_any_law(name, law):
     predicted, observed = out.surrogate.predict(keep), handle.masked_log_odds(text, keep)
     error = np.mean((predicted - predicted[0] - observed + observed[0]) ** 2)
     # lime's ridge of 1 shrinks and anchor's curvature is a prior; least squares is exact
-    assert error < {"linear-deletion": 1e-9, "slalom-anchor": 0.02, "lime": 0.1}[name] * np.mean(
-        (observed - observed[0]) ** 2
-    )
+    most = {"linear-deletion": 1e-9, "kernel-shap": 1e-9, "slalom-anchor": 0.02, "lime": 0.1}[name]
+    assert error < most * np.mean((observed - observed[0]) ** 2)
+
+
+def test_kernel_shap_meets_both_ends_at_a_law_and_is_no_linear_deletion(bert):
+    handle, text = bert
+    ends = np.array([[True] * 30, [False] * 30])
+    found = {name: explain(handle, text, f"{name}:law=mixed") for name in ("kernel-shap", "linear-deletion")}
+    errors = {name: np.abs(f.surrogate.predict(ends) - handle.masked_log_odds(text, ends)) for name, f in found.items()}
+    assert errors["kernel-shap"].max() < 1e-6
+    assert errors["linear-deletion"].max() > 1e-4
+    assert not found["kernel-shap"].diagnostics["exact"]
+
+
+@pytest.mark.parametrize("name", [*REGRESSIONS, "permutation-shap", "proxy-spex"])
+def test_whoever_fits_or_draws_says_how_good_it_is(name, bert):
+    """0 where the model is additive, more where it is not; no SLALOM is additive, and a process meets its points."""
+    told = average([explain(*bert, name).diagnostics])
+    (quality,) = {"mse", "r2", "standard_error"} & told.keys()
+    handle = Classifier(bag_of_words(WEIGHTS, bias=-1.0, specials=True))
+    text = handle.encode(Example("s", " ".join(WORDS[:8])))
+    additive = average([explain(handle, text, name).diagnostics])[quality]
+    if "slalom" in name:
+        assert told[quality] < 0.01
+    elif quality == "r2":
+        assert 0 < told[quality] < additive <= 1
+    else:
+        assert additive < 1e-3 * told[quality] < told[quality]
 
 
 def test_slalom_is_recovered_from_the_common_law():
@@ -110,8 +140,9 @@ def test_what_cannot_be_is_refused(bert):
         with pytest.raises(InvalidInput, match="has no masks for it: text has too few tokens"):
             explain(handle, Sample("s", [7]), f"{name}:law=mixed")
     for more in ("tie=token", "protocol=paper"):
-        with pytest.raises(InvalidInput, match="needs tie=position and protocol=bench"):
-            explain(handle, text, f"lime:law=mixed,{more}")
+        for name in ("lime", "kernel-shap"):
+            with pytest.raises(InvalidInput, match="needs tie=position and protocol=bench"):
+                explain(handle, text, f"{name}:law=mixed,{more}")
 
 
 @pytest.mark.parametrize("suite", ["imdb", "yelp-hat"])

@@ -24,10 +24,12 @@ def test_booleans_are_shares_gaps_have_no_sign_and_the_rest_is_left_out():
     reports = [
         {"mse": 1.0, "completeness_gap": -1.0, "converged": True, "anchor": [1, 2], "log_odds": 3.0, "rank": 4},
         {"mse": 4.0, "completeness_gap": 3.0, "converged": True, "r2": float("nan"), "rank": "full"},
-        {"completeness_gap": 0.5, "converged": False},
+        {"completeness_gap": 0.5, "converged": False, "standard_error": [0.1, 0.3]},
+        {"standard_error": [0.4]},
         {},
     ]
-    assert average(reports) == {"mse": 2.5, "completeness_gap": 1.5, "converged": 0.666667, "rank": 4.0}
+    found = {"mse": 2.5, "standard_error": 0.3, "completeness_gap": 1.5, "converged": 0.666667, "rank": 4.0}
+    assert average(reports) == found
     assert average([]) == {}
 
 
