@@ -103,6 +103,8 @@ class Entry(_Data):
     """The suite's fields at the paper's models and sizes; `{entries}` in a task is the folder of the entries."""
     quick: dict[str, Any] = Field(default_factory=dict)
     """The fields that are smaller on two cores."""
+    minutes: float
+    """What the quick scale took on one core, in a run of all entries from nothing: those that take least go first."""
     protocols: tuple[Protocol, ...] = ("paper", "bench")
     layout: Layout
     published: dict[str, list[float | str]] = Field(default_factory=dict)

@@ -67,7 +67,7 @@ def as_markdown(found: Sequence[Reproduced]) -> str:
             width = range(2, len(header))
             parts.append(table(header, [[escape(text) for text in row] for row in rows], width))
         parts += [f"{escape(title)}\n\n{text}" for title, text in _curves(one)]
-        parts += [f"Left out: {escape(skip)}" for skip in _skips(one)]
+        parts += [escape(note) for note in _notes(one)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -105,7 +105,7 @@ def _view(one: Reproduced) -> dict[str, Any]:
         "rows": rows,
         "plots": [plot for protocol, measured in one.measured.items() for plot in _plots(entry, protocol, measured)],
         "maps": [view for measured in one.measured.values() for view in maps(entry, measured.run)][:3],
-        "skips": _skips(one),
+        "notes": _notes(one),
     }
 
 
@@ -114,8 +114,19 @@ def _others(one: Reproduced) -> list[tuple[Protocol, Measured]]:
     return [(name, measured) for name, measured in one.measured.items() if measured.verdict is not one.verdict]
 
 
-def _skips(one: Reproduced) -> list[str]:
-    return list(dict.fromkeys(skip for measured in one.measured.values() for skip in measured.skips))
+def _notes(one: Reproduced) -> list[str]:
+    """The entry's size, and what is missing of it."""
+    suite = one.entry.suite_of(one.scale, one.entry.protocols[0])
+    length = "" if suite.max_tokens is None else f", of at most {suite.max_tokens} tokens each"
+    notes = [
+        f"Texts: {suite.samples} at most{length}. Models: {', '.join(suite.models)}. Queries: "
+        f"{', '.join(map(str, suite.budgets))}. Seeds: {', '.join(map(str, suite.seeds))}. Removal: {suite.removal}."
+    ]
+    skips = dict.fromkeys(skip for measured in one.measured.values() for skip in measured.skips)
+    notes += [f"Left out: {skip}" for skip in skips]
+    if failed := sum(measured.failed for measured in one.measured.values()):
+        notes.append(f"Failed: {failed} texts, whose rows in the run say why.")
+    return notes
 
 
 def _plots(entry: Entry, protocol: Protocol, measured: Measured) -> list[tuple[str, Markup]]:
