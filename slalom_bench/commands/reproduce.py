@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from slalom_bench.core.options import ModelOptions
+    from slalom_bench.reproduction.engine import Reproduced
     from slalom_bench.reproduction.entry import Entry, Scale
     from slalom_bench.running.plan import Cell
     from slalom_bench.running.progress import Reporter
@@ -69,11 +70,15 @@ def reproduce_command(
     if dry_run:
         _show_plans(chosen, scale, options, reporter, as_json)
         return
-    found, stopped = reproduce_all(chosen, out, scale, options, reporter, lambda one: write_record(one, out))
+
+    def kept(one: Reproduced, so_far: list[Reproduced]) -> None:
+        write_record(one, out)
+        write_reports(so_far, out)  # each time, so that there is one also after a kill
+
+    found, stopped = reproduce_all(chosen, out, scale, options, reporter, kept)
     if as_json:
         typer.echo(json.dumps([to_record(one) for one in found]))
-    markdown, page = write_reports(found, out)
-    reporter.say(f"reports: {markdown}, {page}")
+    reporter.say(f"reports: {', '.join(map(str, write_reports(found, out)))}")
     if stopped:
         reporter.say("stopped; what is finished is kept. Run the same command again to go on.", style="yellow")
         raise typer.Exit(130)

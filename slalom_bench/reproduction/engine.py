@@ -60,7 +60,7 @@ def reproduce_all(
     scale: Scale,
     options: ModelOptions,
     reporter: Reporter,
-    kept: Callable[[Reproduced], object],
+    kept: Callable[[Reproduced, list[Reproduced]], object],
 ) -> tuple[list[Reproduced], bool]:
     """Every entry, those that take least time first; one that fails does not stop the others.
 
@@ -70,7 +70,7 @@ def reproduce_all(
         scale: which suites.
         options: of models and data.
         reporter: of progress.
-        kept: takes each entry as soon as it is done.
+        kept: takes each entry as soon as it is done, and all of them as they are then.
 
     Returns:
         All of the entries in the order that they were given in, those not reached among them, and whether the user
@@ -81,7 +81,7 @@ def reproduce_all(
     try:
         for entry, one in _each(chosen, out, scale, options, reporter):
             found[entry.name] = one
-            kept(one)
+            kept(one, list(found.values()))
             reporter.say(f"{one.verdict.word}: {one.verdict.sentence}")
     except KeyboardInterrupt:
         stopped = True

@@ -11,7 +11,7 @@ from slalom_bench.core.options import ModelOptions
 from slalom_bench.errors import InvalidInput
 from slalom_bench.reproduction import engine
 from slalom_bench.reproduction import entry as entry_module
-from slalom_bench.reproduction.engine import reproduce
+from slalom_bench.reproduction.engine import reproduce, reproduce_all
 from slalom_bench.reproduction.entry import Entry, Layout, entries, find_entries, parse_entry
 from slalom_bench.reproduction.record import read_state, write_record
 from slalom_bench.reproduction.rendering import as_html, as_markdown
@@ -162,6 +162,16 @@ def test_cheap_entries_go_first_and_one_that_fails_does_not_stop_the_rest(tmp_pa
     assert order == sorted(order)
     calls = json.loads((tmp_path / "run-quick" / "run.json").read_text())["calls"]
     assert [call["suite"]["name"] for call in calls] == ["reproduce-cheapest", "reproduce-tiny"]
+
+
+def test_the_report_is_there_after_each_entry(tmp_path):
+    seen = []
+    chosen = [tiny(minutes=0.2), tiny(name="first", minutes=0.1)]
+    reproduce_all(
+        chosen, tmp_path, "quick", ModelOptions(), Reporter(show=False), lambda one, found: seen.append(found)
+    )
+    words = [[one.verdict.word for one in found] for found in seen]
+    assert words == [["not measured", "agrees"], ["agrees", "agrees"]]
 
 
 def test_stopped_by_the_user_the_report_names_what_was_not_reached(tmp_path, monkeypatch):
