@@ -86,7 +86,10 @@ def as_html(found: Sequence[Reproduced]) -> str:
 def _lead(found: Sequence[Reproduced]) -> str:
     words = [one.verdict.word for one in found]
     counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-    return f"{len(found)} tables and figures: {counts}. A number is the mean over texts ± its standard error."
+    return (
+        f"{len(found)} tables and figures: {counts}. A number is the mean over texts ± its standard error; "
+        "of seconds it is the median."
+    )
 
 
 def _view(one: Reproduced) -> dict[str, Any]:

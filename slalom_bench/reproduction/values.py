@@ -20,7 +20,7 @@ COST, AGAINST, SCORES = "cost", "against", "scores"
 
 @dataclass(frozen=True)
 class Value:
-    """A number of an entry: the mean over texts (of the means over seeds) with its standard error."""
+    """A number of an entry: the mean over texts (of means over seeds) with its standard error; of costs the median."""
 
     mean: float
     error: float | None
@@ -55,7 +55,7 @@ def fill(table: pd.DataFrame, layout: Layout) -> Filled:
                 picked = picked[_x(picked, layout).notna()]
                 lines[row, column] = _line(picked, layout)
                 picked = _last(picked, layout) if layout.at == "last" else picked
-            cells[row, column] = _value(picked, layout.factor)
+            cells[row, column] = _value(picked, layout)
     for name, parts in layout.sums.items():
         for column in layout.columns:
             found = [cells[part, column] for part in parts]
@@ -130,10 +130,13 @@ def _pick(table: pd.DataFrame, selector: Selector) -> pd.DataFrame:
     return table[chosen]
 
 
-def _value(picked: pd.DataFrame, factor: float) -> Value | None:
+def _value(picked: pd.DataFrame, layout: Layout) -> Value | None:
+    """The mean over texts with its standard error; of costs the median, since the first text warms up."""
     if picked.empty:
         return None
-    per_text = picked.groupby(["task", "model", "sample"])["value"].mean().to_numpy() * factor
+    per_text = picked.groupby(["task", "model", "sample"])["value"].mean().to_numpy() * layout.factor
+    if layout.metric == COST:
+        return Value(float(np.median(per_text)), None, len(per_text))
     error = float(per_text.std(ddof=1) / np.sqrt(len(per_text))) if len(per_text) > 1 else None
     return Value(float(per_text.mean()), error, len(per_text))
 
