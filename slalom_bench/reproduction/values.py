@@ -58,10 +58,11 @@ def fill(table: pd.DataFrame, layout: Layout) -> Filled:
             cells[row, column] = _value(picked, layout)
     for name, parts in layout.sums.items():
         for column in layout.columns:
-            found = [cells[part, column] for part in parts]
-            known = [value for value in found if value is not None]
+            found = [cells[part.removeprefix("-"), column] for part in parts]
+            known = [value.mean for value in found if value is not None]
+            signs = [-1 if part.startswith("-") else 1 for part in parts]
             whole = len(known) == len(parts)
-            cells[name, column] = Value(sum(value.mean for value in known), None, 1) if whole else None
+            cells[name, column] = Value(float(np.dot(signs, known)), None, 1) if whole else None
     return Filled(cells, lines)
 
 

@@ -229,9 +229,15 @@ def test_cells_are_means_over_texts_of_means_over_seeds():
 def test_rows_and_columns_intersect_and_sums_need_all_their_parts():
     table = long(("a", 0, "x", "v", 1.0), ("a", 0, "x", "w", 2.0), ("b", 0, "x", "v", 5.0))
     rows = {"A": {"model": "a", "name": ["v", "w"]}, "B": {"model": "b"}}
-    layout = Layout(kind="table", rows=rows, columns={"V": {"name": "v"}, "W": {"name": "w"}}, sums={"A+B": ["A", "B"]})
+    layout = Layout(
+        kind="table",
+        rows=rows,
+        columns={"V": {"name": "v"}, "W": {"name": "w"}},
+        sums={"A+B": ["A", "B"], "A-B": ["A", "-B"]},
+    )
     cells = fill(table, layout).cells
     assert (cells["A", "V"].mean, cells["A", "W"].mean, cells["A+B", "V"].mean, cells["A+B", "W"]) == (1, 2, 6, None)
+    assert (cells["A-B", "V"].mean, cells["A-B", "W"]) == (-4, None)
 
 
 def entry(published=None, rows=("r",), columns=("a", "b", "c"), **agreement):
