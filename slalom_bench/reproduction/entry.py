@@ -104,7 +104,7 @@ class Entry(_Data):
     quick: dict[str, Any] = Field(default_factory=dict)
     """The fields that are smaller on two cores."""
     minutes: float
-    """What the quick scale takes on one core, alone and with its models still to train: those that take least go first."""
+    """What the quick scale takes on one core, alone, its models still to be trained: those that take least go first."""
     protocols: tuple[Protocol, ...] = ("paper", "bench")
     layout: Layout
     published: dict[str, list[float | str]] = Field(default_factory=dict)
