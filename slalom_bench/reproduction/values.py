@@ -67,16 +67,17 @@ def fill(table: pd.DataFrame, layout: Layout) -> Filled:
 
 
 def _rows(cell: CellResult, lengths: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
-    """The scores and the costs of one cell."""
+    """The scores and the costs of one cell, of the texts that its last call was about."""
+    own = set(cell.samples or ())
     for label, scores in cell.scores.items():
         for sample, row in scores.items():
-            for name, value in row.get("values", {}).items():
+            for name, value in row.get("values", {}).items() if sample in own else ():
                 if value is not None:
                     yield (*_head(cell), sample, lengths.get(sample), label.name, name, value)
     for sample, explanation in cell.explained().items():
-        for name, vector in explanation.scores.items():
+        for name, vector in explanation.scores.items() if sample in own else ():
             yield (*_head(cell), sample, lengths.get(sample), SCORES, name, float(vector.mean()))
-    for sample in cell.explanations:
+    for sample in cell.samples or ():
         cost = cell.costs.get(f"explain:{sample}", {})
         for name in ("seconds", "model_seconds", "queries"):
             if name in cost:
@@ -103,7 +104,7 @@ def _likeness(run: Run, against: str) -> Iterator[tuple[Any, ...]]:
             if cell.identity.explainer.title == against:
                 continue
             for sample, explanation in cell.explained().items():
-                if sample in known:
+                if sample in known and sample in (cell.samples or ()):
                     for name, value in _alike(_scores(explanation), _scores(known[sample])).items():
                         yield (*_head(cell), sample, None, AGAINST, name, value)
 

@@ -174,6 +174,15 @@ def test_the_report_is_there_after_each_entry(tmp_path):
     assert words == [["not measured", "agrees"], ["agrees", "agrees"]]
 
 
+def test_an_entry_is_of_its_own_texts_whatever_others_have_in_the_same_cell(tmp_path):
+    whole = reproduce(tiny(), tmp_path, "quick", ModelOptions(), Reporter(show=False))
+    assert len(whole.measured["bench"].filled.lines["repeated", "model"]) == 3
+    first = tiny(suite=suite_with(samples=1))
+    found = reproduce(first, tmp_path, "quick", ModelOptions(), Reporter(show=False)).measured["bench"]
+    assert found.run.cells[0].identity.key in {cell.identity.key for cell in whole.measured["bench"].run.cells}
+    assert len(found.filled.lines["repeated", "model"]) == 1
+
+
 def test_stopped_by_the_user_the_report_names_what_was_not_reached(tmp_path, monkeypatch):
     made = {"tiny": tiny(minutes=0.1), "later": tiny(name="later", minutes=0.2)}
     monkeypatch.setattr(entry_module, "entries", lambda: made)
