@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slalom_bench.core import undefined
-from slalom_bench.core.types import Explanation, Floats, Sample, Score
+from slalom_bench.core.parameters import Positive
+from slalom_bench.core.types import Explanation, Floats, Ints, Sample, Score
 from slalom_bench.numerics.correlation import pearson
+from slalom_bench.numerics.lime_limit import Part, lime_limit
 from slalom_bench.registry import metric
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from slalom_bench.handle.classifier import Classifier
 
-_FORMS = ("printed", "corrected")
+_FORMS = ("printed", "first-order", "limit")
 
 
 @metric(
@@ -74,29 +77,32 @@ class GradientTheorem:
 
 @metric(
     "theorem-5-1",
-    version=1,
+    version=2,
     order=96,
     needs={"queries"},
     direction="lower",
     unit="share of the scores' norm",
-    headline="corrected",
+    headline="limit",
     bounds=(0, None),
     default=False,
 )
 class LimeTheorem:
-    """How far an explanation is from what theorem 5.1 says that LIME tends to: as printed, and corrected.
+    """How far LIME's coefficients are from theorem 5.1 as printed, from its first order, and from LIME's true limit.
 
     With g_t = exp(k_t q / sqrt(d)), alpha = g / sum g, v the values, h a hidden position and W the head's output map, a
-    mean over heads each; the corrected form keeps the change of the softmax denominator and has factor 1. Positions of
-    one word are added up. Values: the norm of the difference from the primary scores over their norm; `-l2` that norm
-    itself, as the paper reports it; `-pearson` the correlation. Meant for LIME over words under the removal rule
-    `mask`. Needs queries. Undefined for other models than the attention classifier of one layer and one output, and for
+    mean over heads each. The first order is right where no word has much of the attention and the text has little of
+    it, as the theorem assumes; the limit needs neither. Positions of one word are added up. Values: the norm of the
+    difference from the primary scores over their norm; `-l2` that norm itself, as the paper reports it; `-pearson` the
+    correlation. Meant for LIME over words under the removal rule `mask`, whose own sampling is what is left of `limit`.
+    Needs queries. Undefined for other models than the attention classifier of one layer and one output, and for
     constant scores.
 
     Formula:
-        |scores - beta| / |scores|, beta printed and corrected
+        |scores - beta| / |scores|, beta printed, first-order and limit
         printed: beta_t = 3/2 W (alpha_t v_t - alpha_ht v_ht)
-        corrected: beta_t = W [g_t (v_t - vbar) - g_ht (v_ht - vbar)] / sum g, vbar = sum alpha v
+        first-order: beta_t = W [g_t (v_t - vbar) - g_ht (v_ht - vbar)] / sum g, vbar = sum alpha v
+        limit: beta_j = int w(x) E_x[F(S with j) - F(S without j)] dx, each word gone with probability x
+        w(x): proportional to x (1 - x) exp(-D^2 / (2 kernel_width^2)), D = 100 (1 - sqrt(1 - x)); it adds up to 1
 
     Choose it:
         To check the theorem with `lime` on the attention classifier; of no use for ranking methods.
@@ -104,12 +110,18 @@ class LimeTheorem:
     Example:
         Scores (3, 4), beta (3, 4.5): |(0, 0.5)| / 5 = 0.1.
 
+    Args:
+        kernel_width: that of the `lime` that is checked.
+
     Reference:
         Lopardo, Precioso and Garreau 2024, Attention Meets Post-hoc Interpretability, ICML, theorem 5.1 and Fig. 4.
     """
 
+    def __init__(self, kernel_width: Positive = 25.0) -> None:
+        self.kernel_width = kernel_width
+
     def score(self, classifier: Classifier, sample: Sample, explanation: Explanation, context: Any) -> Score:
-        """No query: the formula is of weights alone."""
+        """No query: the formulas are of weights alone."""
         names = [f"{form}{ending}" for form in _FORMS for ending in ("", "-l2", "-pearson")]
         net = _net(classifier)
         if net is None:
@@ -117,23 +129,34 @@ class LimeTheorem:
         scores = explanation.scores[explanation.primary]
         if np.ptp(scores) == 0:
             return undefined.everywhere(names, undefined.CONSTANT_SCORES)
-        p = _parts(net, [*classifier.tokens.prefix, *sample.ids])
-        content = slice(1, len(sample) + 1)
-        share_h = p["g_h"] / p["g_h"].sum(axis=1, keepdims=True)
-        mean = p["mean"][:, None]
-        limits = {
-            "printed": 1.5 * (p["alpha"] * p["value"] - share_h * p["value_h"]),
-            "corrected": (p["g"] * (p["value"] - mean) - p["g_h"] * (p["value_h"] - mean))
-            / p["g"].sum(1, keepdims=True),
-        }
+        word = np.unique(sample.ids, return_inverse=True)[1]
+        forms = _forms(_parts(net, [*classifier.tokens.prefix, *sample.ids]), word, self.kernel_width)
         sign = 1.0 if explanation.target == 1 else -1.0
         found = {}
-        for form, limit in limits.items():
-            predicted = sign * _added(limit.mean(axis=0)[content], sample)
-            found[f"{form}-l2"] = float(np.linalg.norm(predicted - scores))
-            found[form] = found[f"{form}-l2"] / float(np.linalg.norm(scores))
-            found[f"{form}-pearson"] = pearson(predicted, scores)
+        for name, limit in zip(_FORMS, forms, strict=True):
+            predicted = sign * limit[word]
+            found[f"{name}-l2"] = float(np.linalg.norm(predicted - scores))
+            found[name] = found[f"{name}-l2"] / float(np.linalg.norm(scores))
+            found[f"{name}-pearson"] = pearson(predicted, scores)
         return Score(found)
+
+
+def _forms(p: Mapping[str, Any], word: Ints, kernel_width: float) -> tuple[Floats, Floats, Floats]:
+    """Theorem 5.1 as printed, its first order, and LIME's limit: one number for each distinct word of the text."""
+
+    def added(values: Any) -> Any:
+        """The sum over each word's positions, by head."""
+        return np.stack([np.bincount(word, row[1 : len(word) + 1]) for row in values])
+
+    total = p["g"].sum(axis=1, keepdims=True)
+    mean = p["mean"][:, None]
+    share_h = p["g_h"] / p["g_h"].sum(axis=1, keepdims=True)
+    printed = 1.5 * added(p["alpha"] * p["value"] - share_h * p["value_h"])
+    first = added(p["g"] * (p["value"] - mean) - p["g_h"] * (p["value_h"] - mean)) / total
+    kept, gone = (Part(added(p[f"g{h}"]), added(p[f"g{h}"] * p[f"value{h}"])) for h in ("", "_h"))
+    whole = (p["g"] * p["value"]).sum(axis=1, keepdims=True)
+    fixed = Part(total - kept.weight.sum(axis=1, keepdims=True), whole - kept.weighted.sum(axis=1, keepdims=True))
+    return printed.mean(axis=0), first.mean(axis=0), lime_limit(kept, gone, fixed, kernel_width)
 
 
 def _net(classifier: Classifier) -> Any:
@@ -167,9 +190,3 @@ def _parts(net: Any, ids: Any) -> dict[str, Any]:
 
 def _double(tensor: torch.Tensor) -> Any:
     return tensor.detach().double().cpu().numpy()
-
-
-def _added(values: Floats, sample: Sample) -> Floats:
-    """The sum over each word's positions, at every one of them."""
-    which = np.unique(sample.ids, return_inverse=True)[1]
-    return np.asarray(np.bincount(which, values)[which], np.float64)

@@ -11,6 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from slalom_bench.core.options import ModelOptions
+    from slalom_bench.reproduction.engine import Reproduced
     from slalom_bench.reproduction.entry import Entry, Scale
     from slalom_bench.running.plan import Cell
     from slalom_bench.running.progress import Reporter
@@ -36,8 +37,10 @@ def reproduce_command(
     """Measure tables and figures of the papers again, and say which agree.
 
     Every entry is one file in `slalom_bench/reproduction/entries`: a suite, a layout, the printed numbers, and what
-    counts as agreement. All entries of a scale share one run directory, so what they have in common is computed once;
-    Ctrl-C loses nothing, and the same command goes on. The reports are OUT/SCALE/report.md and report.html.
+    counts as agreement. All entries of a scale share one run directory, so what they have in common is computed once.
+    Those that take least time go first, and one that fails does not stop the others (exit code 1). Ctrl-C loses
+    nothing, and the same command goes on. The reports are OUT/SCALE/report.md and report.html; entries that were not
+    reached are in them as not measured.
 
     Examples:
 
@@ -51,7 +54,7 @@ def reproduce_command(
     """
     from slalom_bench.core.options import ModelOptions
     from slalom_bench.errors import InvalidInput
-    from slalom_bench.reproduction.engine import reproduce
+    from slalom_bench.reproduction.engine import reproduce_all
     from slalom_bench.reproduction.entry import entries, find_entries
     from slalom_bench.reproduction.record import to_record, write_record
     from slalom_bench.reproduction.rendering import write_reports
@@ -67,19 +70,20 @@ def reproduce_command(
     if dry_run:
         _show_plans(chosen, scale, options, reporter, as_json)
         return
-    found = []
-    for i, entry in enumerate(chosen, start=1):
-        reporter.say(f"\n[{i}/{len(chosen)}] {entry.what}: {entry.title}")
-        found.append(reproduce(entry, out, scale, options, reporter))
-        if found[-1].interrupted:
-            reporter.say("stopped; what is finished is kept. Run the same command again to go on.", style="yellow")
-            raise typer.Exit(130)
-        write_record(found[-1], out)
-        reporter.say(f"{found[-1].verdict.word}: {found[-1].verdict.sentence}")
+
+    def kept(one: Reproduced, so_far: list[Reproduced]) -> None:
+        write_record(one, out)
+        write_reports(so_far, out)  # each time, so that there is one also after a kill
+
+    found, stopped = reproduce_all(chosen, out, scale, options, reporter, kept)
     if as_json:
         typer.echo(json.dumps([to_record(one) for one in found]))
-    markdown, page = write_reports(found, out)
-    reporter.say(f"reports: {markdown}, {page}")
+    reporter.say(f"reports: {', '.join(map(str, write_reports(found, out)))}")
+    if stopped:
+        reporter.say("stopped; what is finished is kept. Run the same command again to go on.", style="yellow")
+        raise typer.Exit(130)
+    if any(one.problem for one in found):
+        raise typer.Exit(1)
 
 
 def _show_plans(
@@ -107,7 +111,7 @@ def _show_plans(
 
 
 def _show_states(out: Path, scale: Literal["quick", "paper"], as_json: bool) -> None:
-    """A line an entry: name, what it is, state, verdicts."""
+    """A line an entry: name, what it is, what its quick scale takes on one core, state, verdicts."""
     from tabulate import tabulate
 
     from slalom_bench.reproduction.entry import entries
@@ -116,9 +120,17 @@ def _show_states(out: Path, scale: Literal["quick", "paper"], as_json: bool) -> 
     rows: list[dict[str, Any]] = []
     for entry in entries().values():
         state, verdicts = read_state(entry, out, scale)
-        rows.append({"name": entry.name, "what": entry.what, "state": state, "verdicts": dict(verdicts)})
+        rows.append(
+            {
+                "name": entry.name,
+                "what": entry.what,
+                "minutes": entry.minutes,
+                "state": state,
+                "verdicts": dict(verdicts),
+            }
+        )
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    table = [[row["name"], row["what"], row["state"], ", ".join(row["verdicts"].values())] for row in rows]
-    typer.echo(tabulate(table, ["entry", "what", "state", "verdicts"], "simple"))
+    table = [[*list(row.values())[:-1], ", ".join(row["verdicts"].values())] for row in rows]
+    typer.echo(tabulate(table, ["entry", "what", "minutes", "state", "verdicts"], "simple"))

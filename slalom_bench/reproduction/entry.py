@@ -37,7 +37,7 @@ class Layout(_Data):
     rows: dict[str, Selector] = Field(default_factory=dict)
     columns: dict[str, Selector] = Field(default_factory=dict)
     sums: dict[str, list[str]] = Field(default_factory=dict)
-    """Further rows, each the sum of rows above."""
+    """Further rows, each the sum of rows above; one after a minus sign is subtracted."""
     x: Literal["", "length", "budget", "k"] = ""
     """What lines run over: tokens of the text, the budget, or the k of values k1, k2, ..."""
     at: Literal["mean", "last"] = "mean"
@@ -56,7 +56,7 @@ class Layout(_Data):
             if unknown := sorted(set(selector) - set(FIELDS)):
                 raise ValueError(f"a selector names {', '.join(FIELDS)}, not {', '.join(unknown)}")
         for name, parts in self.sums.items():
-            if unknown := sorted(set(parts) - set(self.rows)):
+            if unknown := sorted({part.removeprefix("-") for part in parts} - set(self.rows)):
                 raise ValueError(f"the sum {name!r} names rows that are not there: {', '.join(unknown)}")
         if self.kind == "lines" and not self.x:
             raise ValueError("lines need an x: length, budget or k")
@@ -103,6 +103,8 @@ class Entry(_Data):
     """The suite's fields at the paper's models and sizes; `{entries}` in a task is the folder of the entries."""
     quick: dict[str, Any] = Field(default_factory=dict)
     """The fields that are smaller on two cores."""
+    minutes: float
+    """What the quick scale takes on one core, alone, its models still to be trained: those that take least go first."""
     protocols: tuple[Protocol, ...] = ("paper", "bench")
     layout: Layout
     published: dict[str, list[float | str]] = Field(default_factory=dict)

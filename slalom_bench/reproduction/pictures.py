@@ -51,10 +51,11 @@ def scatters(entry: Entry, run: Run) -> list[tuple[str, Markup]]:
             drawn = Figure(figsize=(8, 5), layout="constrained")
             FigureCanvasAgg(drawn)
             axes = drawn.add_subplot()
-            scatter(axes, explanation, reading, title, "class 1")
+            scatter(axes, explanation, reading, "", "class 1")  # the page has the title
             drawn.draw_without_rendering()
             name_points(axes, explanation, reading)
             text = io.StringIO()
             drawn.savefig(text, format="svg", metadata={"Date": None})
-        made.append((title, Markup(text.getvalue()[text.getvalue().index("<svg") :])))  # our own drawing, text escaped
+        svg = text.getvalue()[text.getvalue().index("<svg") :].replace("<svg", '<svg class="plot"', 1)
+        made.append((title, Markup(svg)))  # our own drawing, text escaped
     return made

@@ -13,7 +13,7 @@ from slalom_bench.reproduction.engine import Reproduced
 from slalom_bench.reproduction.entry import Entry, Scale
 from slalom_bench.running.files import write_text
 
-State = Literal["complete", "changed since", "not run"]
+State = Literal["complete", "changed since", "failed", "not run"]
 
 
 def record_path(out: Path, scale: Scale, name: str) -> Path:
@@ -36,6 +36,7 @@ def to_record(found: Reproduced) -> dict[str, Any]:
         "definition": definition(found.entry, found.scale),
         "scale": found.scale,
         "slalom_bench": VERSION,
+        "problem": found.problem,
         "protocols": {
             protocol: {
                 "verdict": measured.verdict.word,
@@ -56,7 +57,7 @@ def to_record(found: Reproduced) -> dict[str, Any]:
 
 def definition(entry: Entry, scale: Scale) -> str:
     """A hash of everything in the entry that says what is measured and how it is judged."""
-    said = entry.model_dump(mode="json")
+    said = entry.model_dump(mode="json", exclude={"minutes"})
     return short_hash({"scale": scale, **said}, 16)
 
 
@@ -65,7 +66,7 @@ def read_state(entry: Entry, out: Path, scale: Scale) -> tuple[State, Mapping[st
     try:
         kept = json.loads(record_path(out, scale, entry.name).read_text(encoding="utf-8"))
         verdicts = {name: str(part["verdict"]) for name, part in kept["protocols"].items()}
-        same = kept["definition"] == definition(entry, scale)
+        same, failed = kept["definition"] == definition(entry, scale), bool(kept["problem"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return "not run", {}
-    return ("complete" if same else "changed since"), verdicts
+    return ("failed" if failed else "complete" if same else "changed since"), verdicts

@@ -42,12 +42,16 @@ def cells(found: Reproduced) -> tuple[list[str], list[list[str]]]:
     entry = found.entry
     header = ["", "", *(["published"] if entry.published else []), *(HEADINGS[protocol] for protocol in found.measured)]
     rows = []
-    for row in (*entry.layout.rows, *entry.layout.sums):
-        for i, column in enumerate(entry.layout.columns):
-            printed = [_printed(entry, row, i)] if entry.published else []
-            ours = [_spell(measured.filled.cells.get((row, column))) for measured in found.measured.values()]
-            rows.append([row, column, *printed, *ours])
+    for row, column in _places(entry):
+        ours = [measured.filled.cells.get((row, column)) for measured in found.measured.values()]
+        if any(ours):
+            printed = [_printed(entry, row, column)] if entry.published else []
+            rows.append([row, column, *printed, *map(_spell, ours)])
     return header, rows
+
+
+def _places(entry: Entry) -> list[tuple[str, str]]:
+    return [(r, c) for r in (*entry.layout.rows, *entry.layout.sums) for c in entry.layout.columns]
 
 
 def as_markdown(found: Sequence[Reproduced]) -> str:
@@ -67,7 +71,7 @@ def as_markdown(found: Sequence[Reproduced]) -> str:
             width = range(2, len(header))
             parts.append(table(header, [[escape(text) for text in row] for row in rows], width))
         parts += [f"{escape(title)}\n\n{text}" for title, text in _curves(one)]
-        parts += [f"Left out: {escape(skip)}" for skip in _skips(one)]
+        parts += [escape(note) for note in _notes(one)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -86,7 +90,10 @@ def as_html(found: Sequence[Reproduced]) -> str:
 def _lead(found: Sequence[Reproduced]) -> str:
     words = [one.verdict.word for one in found]
     counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
-    return f"{len(found)} tables and figures: {counts}. A number is the mean over texts ± its standard error."
+    return (
+        f"{len(found)} tables and figures: {counts}. A number is the mean over texts ± its standard error; "
+        "of seconds it is the median."
+    )
 
 
 def _view(one: Reproduced) -> dict[str, Any]:
@@ -105,7 +112,7 @@ def _view(one: Reproduced) -> dict[str, Any]:
         "rows": rows,
         "plots": [plot for protocol, measured in one.measured.items() for plot in _plots(entry, protocol, measured)],
         "maps": [view for measured in one.measured.values() for view in maps(entry, measured.run)][:3],
-        "skips": _skips(one),
+        "notes": _notes(one),
     }
 
 
@@ -114,8 +121,27 @@ def _others(one: Reproduced) -> list[tuple[Protocol, Measured]]:
     return [(name, measured) for name, measured in one.measured.items() if measured.verdict is not one.verdict]
 
 
-def _skips(one: Reproduced) -> list[str]:
-    return list(dict.fromkeys(skip for measured in one.measured.values() for skip in measured.skips))
+def _notes(one: Reproduced) -> list[str]:
+    """The entry's size, and what is missing of it."""
+    suite = one.entry.suite_of(one.scale, one.entry.protocols[0])
+    length = "" if suite.max_tokens is None else f", of at most {suite.max_tokens} tokens each"
+    notes = [
+        f"Texts: {suite.samples} at most{length}. Models: {', '.join(suite.models)}. Queries: "
+        f"{', '.join(map(str, suite.budgets))}. Seeds: {', '.join(map(str, suite.seeds))}. Removal: {suite.removal}."
+    ]
+    if gaps := [place for place in _places(one.entry) if not _has(one, place)]:
+        whole = {row for row, _ in gaps if not any(_has(one, place) for place in _places(one.entry) if place[0] == row)}
+        names = [row if row in whole else f"{row} · {column}" for row, column in gaps]
+        notes.append(f"Without a value at this scale: {', '.join(dict.fromkeys(names))}.")
+    skips = dict.fromkeys(skip for measured in one.measured.values() for skip in measured.skips)
+    notes += [f"Left out: {skip}" for skip in skips]
+    if failed := sum(measured.failed for measured in one.measured.values()):
+        notes.append(f"Failed: {failed} texts, whose rows in the run say why.")
+    return notes
+
+
+def _has(one: Reproduced, place: tuple[str, str]) -> bool:
+    return any(measured.filled.cells.get(place) for measured in one.measured.values())
 
 
 def _plots(entry: Entry, protocol: Protocol, measured: Measured) -> list[tuple[str, Markup]]:
@@ -151,7 +177,7 @@ def _curves(one: Reproduced) -> list[tuple[str, str]]:
             known = {column: dict(measured.filled.lines.get((row, column), ())) for column in one.entry.layout.columns}
             xs = sorted({x for points in known.values() for x in points})
             if xs:
-                texts = [[escape(c), *(number(p[x]) if x in p else MISSING for x in xs)] for c, p in known.items()]
+                texts = [[escape(c), *(number(p[x]) if x in p else MISSING for x in xs)] for c, p in known.items() if p]
                 title = f"{row}, {protocol} protocol, over {_axis(one.entry)}:"
                 made.append((title, table(["", *(f"{x:g}" for x in xs)], texts, range(1, len(xs) + 1))))
     return made
@@ -163,6 +189,7 @@ def _spell(value: Value | None) -> str:
     return number(value.mean) + ("" if value.error is None else f" ± {number(value.error)}")
 
 
-def _printed(entry: Entry, row: str, column: int) -> str:
-    printed = entry.published[row][column] if row in entry.published else "-"
+def _printed(entry: Entry, row: str, column: str) -> str:
+    at = list(entry.layout.columns).index(column)
+    printed = entry.published[row][at] if row in entry.published else "-"
     return printed if isinstance(printed, str) else f"{printed:g}"

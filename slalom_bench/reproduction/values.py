@@ -20,7 +20,7 @@ COST, AGAINST, SCORES = "cost", "against", "scores"
 
 @dataclass(frozen=True)
 class Value:
-    """A number of an entry: the mean over texts (of the means over seeds) with its standard error."""
+    """A number of an entry: the mean over texts (of means over seeds) with its standard error; of costs the median."""
 
     mean: float
     error: float | None
@@ -55,27 +55,29 @@ def fill(table: pd.DataFrame, layout: Layout) -> Filled:
                 picked = picked[_x(picked, layout).notna()]
                 lines[row, column] = _line(picked, layout)
                 picked = _last(picked, layout) if layout.at == "last" else picked
-            cells[row, column] = _value(picked, layout.factor)
+            cells[row, column] = _value(picked, layout)
     for name, parts in layout.sums.items():
         for column in layout.columns:
-            found = [cells[part, column] for part in parts]
-            known = [value for value in found if value is not None]
+            found = [cells[part.removeprefix("-"), column] for part in parts]
+            known = [value.mean for value in found if value is not None]
+            signs = [-1 if part.startswith("-") else 1 for part in parts]
             whole = len(known) == len(parts)
-            cells[name, column] = Value(sum(value.mean for value in known), None, 1) if whole else None
+            cells[name, column] = Value(float(np.dot(signs, known)), None, 1) if whole else None
     return Filled(cells, lines)
 
 
 def _rows(cell: CellResult, lengths: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
-    """The scores and the costs of one cell."""
+    """The scores and the costs of one cell, of the texts that its last call was about."""
+    own = set(cell.samples or ())
     for label, scores in cell.scores.items():
         for sample, row in scores.items():
-            for name, value in row.get("values", {}).items():
+            for name, value in row.get("values", {}).items() if sample in own else ():
                 if value is not None:
                     yield (*_head(cell), sample, lengths.get(sample), label.name, name, value)
     for sample, explanation in cell.explained().items():
-        for name, vector in explanation.scores.items():
+        for name, vector in explanation.scores.items() if sample in own else ():
             yield (*_head(cell), sample, lengths.get(sample), SCORES, name, float(vector.mean()))
-    for sample in cell.explanations:
+    for sample in cell.samples or ():
         cost = cell.costs.get(f"explain:{sample}", {})
         for name in ("seconds", "model_seconds", "queries"):
             if name in cost:
@@ -102,7 +104,7 @@ def _likeness(run: Run, against: str) -> Iterator[tuple[Any, ...]]:
             if cell.identity.explainer.title == against:
                 continue
             for sample, explanation in cell.explained().items():
-                if sample in known:
+                if sample in known and sample in (cell.samples or ()):
                     for name, value in _alike(_scores(explanation), _scores(known[sample])).items():
                         yield (*_head(cell), sample, None, AGAINST, name, value)
 
@@ -130,10 +132,13 @@ def _pick(table: pd.DataFrame, selector: Selector) -> pd.DataFrame:
     return table[chosen]
 
 
-def _value(picked: pd.DataFrame, factor: float) -> Value | None:
+def _value(picked: pd.DataFrame, layout: Layout) -> Value | None:
+    """The mean over texts with its standard error; of costs the median, since the first text warms up."""
     if picked.empty:
         return None
-    per_text = picked.groupby(["task", "model", "sample"])["value"].mean().to_numpy() * factor
+    per_text = picked.groupby(["task", "model", "sample"])["value"].mean().to_numpy() * layout.factor
+    if layout.metric == COST:
+        return Value(float(np.median(per_text)), None, len(per_text))
     error = float(per_text.std(ddof=1) / np.sqrt(len(per_text))) if len(per_text) > 1 else None
     return Value(float(per_text.mean()), error, len(per_text))
 

@@ -34,16 +34,15 @@ def judge(entry: Entry, filled: Filled) -> Verdict:
     for claim in agreement.claims:
         holds, said = _claim(entry, claim, filled.cells)
         if holds is not None:
-            (good if holds else bad).append(said)
+            (good if holds else bad).append(said if holds else f"not so: {said}")
     if agreement.order is not None and (found := _order(entry, filled)) is not None:
-        said = f"the order of the columns correlates {found:.2f} with the printed one"
-        (good if found >= agreement.order else bad).append(f"{said} (asked: {agreement.order:g})")
+        said = f"the order of the columns correlates {found:.2f} with the printed one (asked: {agreement.order:g})"
+        (good if found >= agreement.order else bad).append(said)
     if agreement.within is not None and (furthest := _furthest(entry, filled)) is not None:
-        (good if furthest <= agreement.within else bad).append(
-            f"no value is further than {furthest:.3g} from the printed one (asked: {agreement.within:g})"
-        )
+        said = f"the furthest value is {furthest:.3g} from the printed one (asked: at most {agreement.within:g})"
+        (good if furthest <= agreement.within else bad).append(said)
     checked: Word = "differs" if bad else "agrees" if good else "cannot be compared"
-    sentence = "; ".join([*(f"not so: {said}" for said in bad), *good])
+    sentence = "; ".join([*bad, *good])
     if agreement.why:
         sentence = f"{sentence}. {agreement.why}" if sentence else agreement.why
     return Verdict(checked, sentence[:1].upper() + sentence[1:].rstrip(".") + ".")

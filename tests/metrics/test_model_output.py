@@ -79,13 +79,28 @@ def test_theorem_4_1_is_exact_and_undefined_elsewhere(attention):
     assert scored(GradientTheorem(), other, "a").undefined == {"distance": undefined.OTHER_MODEL}
 
 
-def test_lime_tends_to_the_corrected_theorem_5_1_and_not_to_the_printed_one(attention):
-    sample = attention.encode(Example("s", " ".join(WORDS[:40])))
-    lime = Lime(tie="token").explain(attention, sample, 3000, np.random.default_rng(0))
-    found = scored(LimeTheorem(), attention, " ".join(WORDS[:40]), explanation=lime).values
-    assert found["corrected"] < 0.2
-    assert found["printed"] > 2 * found["corrected"]
-    assert found["corrected-pearson"] > 0.98
+def test_lime_tends_to_its_limit_and_not_to_theorem_5_1_as_printed(attention):
+    text = " ".join(WORDS[:40])
+    lime = Lime(tie="token").explain(attention, attention.encode(Example("s", text)), 3000, np.random.default_rng(0))
+    found = scored(LimeTheorem(), attention, text, explanation=lime).values
+    assert found["limit"] < 0.06  # what 3,000 samples and the ridge leave
+    assert found["limit"] < 0.5 * found["first-order"] < 0.1
+    assert found["printed"] > 2 * found["first-order"]
+    assert found["limit-pearson"] > 0.99
+    against = Explanation({"x": -lime.scores[lime.primary]}, "x", 0)
+    assert scored(LimeTheorem(), attention, text, explanation=against).values == pytest.approx(found)
+    assert scored(LimeTheorem(1.0), attention, text, explanation=lime).values["limit"] > found["limit"]
+
+
+def test_theorem_5_1_adds_up_the_positions_of_a_word(attention):
+    text = " ".join(WORDS[:20] * 2)
+    lime = Lime(tie="token").explain(attention, attention.encode(Example("s", text)), 2000, np.random.default_rng(0))
+    assert scored(LimeTheorem(), attention, text, explanation=lime).values["limit"] < 0.06
+
+
+def test_theorem_5_1_is_undefined_for_constant_scores_and_other_models(attention):
     constant = Explanation({"x": np.ones(40)}, "x", 1)
     reasons = scored(LimeTheorem(), attention, " ".join(WORDS[:40]), explanation=constant).undefined
     assert set(reasons.values()) == {undefined.CONSTANT_SCORES}
+    other = scored(LimeTheorem(), Classifier(bag_of_words(WEIGHT)), "a").undefined
+    assert set(other.values()) == {undefined.OTHER_MODEL}

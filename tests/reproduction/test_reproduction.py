@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 from slalom_bench.cli import app
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.errors import InvalidInput
+from slalom_bench.reproduction import engine
 from slalom_bench.reproduction import entry as entry_module
-from slalom_bench.reproduction.engine import reproduce
+from slalom_bench.reproduction.engine import reproduce, reproduce_all
 from slalom_bench.reproduction.entry import Entry, Layout, entries, find_entries, parse_entry
 from slalom_bench.reproduction.record import read_state, write_record
 from slalom_bench.reproduction.rendering import as_html, as_markdown
@@ -60,6 +61,7 @@ what = "Figure 0"
 title = "A model that is linear"
 says = "It adds up."
 protocols = ["bench"]
+minutes = 0.1
 [suite]
 tasks = ["synthetic-linear:texts=perfect*3|worst perfect"]
 models = ["bag-of-words"]
@@ -142,6 +144,64 @@ def test_an_entry_runs_is_recorded_and_shown(tmp_path, monkeypatch):
     assert len(calls["calls"] if isinstance(calls, dict) else calls) == 2
 
 
+def suite_with(**fields):
+    return {**tiny().suite, **fields}
+
+
+def test_cheap_entries_go_first_and_one_that_fails_does_not_stop_the_rest(tmp_path, monkeypatch):
+    failing = tiny(name="failing", minutes=0.05, suite=suite_with(explainers=["no-such-explainer"]))
+    made = {"tiny": tiny(minutes=0.1), "failing": failing, "cheapest": tiny(name="cheapest", minutes=0.01)}
+    monkeypatch.setattr(entry_module, "entries", lambda: made)
+    result = CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path)])
+    assert result.exit_code == 1
+    assert [read_state(one, tmp_path, "quick")[0] for one in made.values()] == ["complete", "failed", "complete"]
+    report = (tmp_path / "quick" / "report.md").read_text()
+    assert "3 tables and figures: 2 agrees, 1 not measured" in report
+    assert "no-such-explainer" in report
+    order = [report.index(f"| {name} ") for name in made]  # in the report they stand in the order of the papers
+    assert order == sorted(order)
+    calls = json.loads((tmp_path / "run-quick" / "run.json").read_text())["calls"]
+    assert [call["suite"]["name"] for call in calls] == ["reproduce-cheapest", "reproduce-tiny"]
+
+
+def test_the_report_is_there_after_each_entry(tmp_path):
+    seen = []
+    chosen = [tiny(minutes=0.2), tiny(name="first", minutes=0.1)]
+    reproduce_all(
+        chosen, tmp_path, "quick", ModelOptions(), Reporter(show=False), lambda one, found: seen.append(found)
+    )
+    words = [[one.verdict.word for one in found] for found in seen]
+    assert words == [["not measured", "agrees"], ["agrees", "agrees"]]
+
+
+def test_an_entry_is_of_its_own_texts_whatever_others_have_in_the_same_cell(tmp_path):
+    whole = reproduce(tiny(), tmp_path, "quick", ModelOptions(), Reporter(show=False))
+    assert len(whole.measured["bench"].filled.lines["repeated", "model"]) == 3
+    first = tiny(suite=suite_with(samples=1))
+    found = reproduce(first, tmp_path, "quick", ModelOptions(), Reporter(show=False)).measured["bench"]
+    assert found.run.cells[0].identity.key in {cell.identity.key for cell in whole.measured["bench"].run.cells}
+    assert len(found.filled.lines["repeated", "model"]) == 1
+
+
+def test_stopped_by_the_user_the_report_names_what_was_not_reached(tmp_path, monkeypatch):
+    made = {"tiny": tiny(minutes=0.1), "later": tiny(name="later", minutes=0.2)}
+    monkeypatch.setattr(entry_module, "entries", lambda: made)
+    real = engine.run_suite
+
+    def stops(suite, *args, **options):
+        if suite.name == "reproduce-later":
+            raise KeyboardInterrupt
+        return real(suite, *args, **options)
+
+    monkeypatch.setattr(engine, "run_suite", stops)
+    result = CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path)])
+    assert result.exit_code == 130
+    assert "1 agrees, 1 not measured" in (tmp_path / "quick" / "report.md").read_text()
+    monkeypatch.setattr(engine, "run_suite", real)
+    assert CliRunner().invoke(app, ["reproduce", "all", "--out", str(tmp_path)]).exit_code == 0
+    assert "2 tables and figures: 2 agrees." in (tmp_path / "quick" / "report.md").read_text()
+
+
 def test_scores_costs_and_likeness_of_a_run(tmp_path):
     layout = {"kind": "table", "metric": "against", "against": "leave-one-out"}
     changed = Layout(**layout, rows={"r": {"explainer": "zero"}}, columns={"c": {"name": "distance"}})
@@ -178,14 +238,20 @@ def test_cells_are_means_over_texts_of_means_over_seeds():
 def test_rows_and_columns_intersect_and_sums_need_all_their_parts():
     table = long(("a", 0, "x", "v", 1.0), ("a", 0, "x", "w", 2.0), ("b", 0, "x", "v", 5.0))
     rows = {"A": {"model": "a", "name": ["v", "w"]}, "B": {"model": "b"}}
-    layout = Layout(kind="table", rows=rows, columns={"V": {"name": "v"}, "W": {"name": "w"}}, sums={"A+B": ["A", "B"]})
+    layout = Layout(
+        kind="table",
+        rows=rows,
+        columns={"V": {"name": "v"}, "W": {"name": "w"}},
+        sums={"A+B": ["A", "B"], "A-B": ["A", "-B"]},
+    )
     cells = fill(table, layout).cells
     assert (cells["A", "V"].mean, cells["A", "W"].mean, cells["A+B", "V"].mean, cells["A+B", "W"]) == (1, 2, 6, None)
+    assert (cells["A-B", "V"].mean, cells["A-B", "W"]) == (-4, None)
 
 
 def entry(published=None, rows=("r",), columns=("a", "b", "c"), **agreement):
     return Entry(
-        name="e", paper="slalom", what="T", title="t", says="s", suite={}, published=published or {},
+        name="e", paper="slalom", what="T", title="t", says="s", suite={}, minutes=1, published=published or {},
         agreement=agreement,
         layout={"kind": "table", "rows": {row: {} for row in rows}, "columns": {column: {} for column in columns}},
     )  # fmt: skip
