@@ -43,6 +43,14 @@ def test_the_table_of_methods_comes_from_the_published_results(made):
     assert "### Which tokens drive the prediction?" in page
 
 
+def test_tables_in_the_words_are_those_of_the_published_results(made):
+    tables = made("tables")
+    for name in tables.PAGES:
+        text = (ROOT / "docs" / name).read_text()
+        assert "<!-- table " in text
+        assert tables.rewritten(text) == text, f"{name} is stale: run `python docs/_pages/tables.py`"
+
+
 def test_the_schema_and_the_commands_are_complete(made):
     from slalom_bench.cli import COMMANDS
     from slalom_bench.results.submission import Submission
