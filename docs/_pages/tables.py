@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from pathlib import Path
 
+from choosing import published
+
 from slalom_bench.results.across_tiers import across_tiers
-from slalom_bench.results.boards import SEARCH, Board, BoardRow, boards
+from slalom_bench.results.boards import SEARCH, Board, BoardRow
 from slalom_bench.results.submission import MetricInfo
-from slalom_bench.showing.leaderboard import read_results
 
 DOCS = Path(__file__).resolve().parent.parent
 PAGES = ("findings.md", "models.md")
@@ -27,12 +27,6 @@ Cells = Sequence[str]
 def rewritten(text: str) -> str:
     """A page with its tables as the results have them now."""
     return PLACE.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n\n{found[4]}", text)
-
-
-@cache
-def published() -> list[Board]:
-    """The boards of the committed results."""
-    return boards(read_results(DOCS.parent / "leaderboards" / "results", []))
 
 
 def table(heads: Cells, rows: Iterable[Cells]) -> str:
