@@ -126,7 +126,7 @@ def _next(text: str, piece: str, at: int) -> int | None:
 
 
 def write_scores(
-    outputs: Any, samples: str | Path, out: str | Path, *, target: int = 1, unsigned: bool = False
+    outputs: Any, samples: str | Path, out: str | Path, *, target: int | None = None, unsigned: bool = False
 ) -> Path:
     """Write what another package returned as a file for `slalom-bench score`.
 
@@ -134,7 +134,7 @@ def write_scores(
         outputs: as `read_foreign` takes them, in the order of the samples.
         samples: the file that `slalom-bench score FILE --write-samples` wrote.
         out: where to write the explanations, one JSON object a line.
-        target: the class that was explained.
+        target: the class that was explained; else what the samples say.
         unsigned: whether the scores have no sign.
 
     Returns:
@@ -150,11 +150,12 @@ def write_scores(
     return path
 
 
-def _line(row: Mapping[str, Any], pieces: Pieces, target: int, unsigned: bool) -> dict[str, Any]:
+def _line(row: Mapping[str, Any], pieces: Pieces, target: int | None, unsigned: bool) -> dict[str, Any]:
     if not row.get("text") or not row.get("offsets"):
         raise InvalidInput(f"sample {row.get('id')!r} has no text with offsets to find the pieces in")
     try:
         scores = spread(row["text"], pieces, row["offsets"]).tolist()
     except InvalidInput as error:
         raise InvalidInput(f"sample {row['id']}: {error}") from error
-    return {"id": row["id"], "scores": scores, "target": target, "unsigned": unsigned}
+    explained = row.get("target", 1) if target is None else target
+    return {"id": row["id"], "scores": scores, "target": explained, "unsigned": unsigned}

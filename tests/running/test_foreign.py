@@ -89,3 +89,12 @@ def test_the_file_is_one_that_score_reads(tmp_path):
         slalom_bench.write_scores([[("A", 1.0)], [("A", 1.0)]], samples, tmp_path / "mine.jsonl")
     with pytest.raises(InvalidInput, match="sample s1: 'bad'"):
         slalom_bench.write_scores([[("bad", 1.0)]], samples, tmp_path / "mine.jsonl")
+
+
+def test_the_class_is_the_one_that_the_samples_name(tmp_path):
+    samples = tmp_path / "samples.jsonl"
+    samples.write_text(json.dumps({"id": "s1", "text": TEXT, "target": 2, "offsets": OFFSETS}) + "\n", encoding="utf-8")
+    pieces = [[("A", 0.0), ("good", 2.0), ("film", 4.0)]]
+    assert read_explanations(slalom_bench.write_scores(pieces, samples, tmp_path / "a.jsonl"))["s1"].target == 2
+    given = slalom_bench.write_scores(pieces, samples, tmp_path / "b.jsonl", target=0)
+    assert read_explanations(given)["s1"].target == 0
