@@ -54,7 +54,9 @@ def global_command(
     subject = loader.model(str(Ref.parse(task)), model, "delete", target)
     names = subject.classifier.class_names
     if target is None and len(names) > 2:
-        raise InvalidInput(f"{model} tells {len(names)} classes apart; give one of them as --target: {', '.join(names)}")
+        raise InvalidInput(
+            f"{model} tells {len(names)} classes apart; give one of them as --target: {', '.join(names)}"
+        )
     classifier = subject.classifier.targeting(1 if target is None else subject.classifier.class_number(target))
     texts = [subject.sample(example, max_tokens) for example in subject.task.data.evaluation[:samples]]
     found = fit_global(classifier, [text for text in texts if len(text)], budget, generator(seed, "global"))

@@ -107,18 +107,24 @@ def _show_plans(
 
 
 def _show_states(out: Path, scale: Literal["quick", "paper"], as_json: bool) -> None:
-    """A line an entry: name, what it is, state, verdicts."""
-    from tabulate import tabulate
+    """Every entry: name, state, what it is, verdicts; what does not fit into a line goes on under itself."""
+    from textwrap import wrap
 
     from slalom_bench.reproduction.entry import entries
     from slalom_bench.reproduction.record import read_state
+    from slalom_bench.showing.columns import terminal
 
     rows: list[dict[str, Any]] = []
     for entry in entries().values():
         state, verdicts = read_state(entry, out, scale)
-        rows.append({"name": entry.name, "what": entry.what, "state": state, "verdicts": dict(verdicts)})
+        said = {"name": entry.name, "what": entry.what, "title": entry.title}
+        rows.append(said | {"state": state, "verdicts": dict(verdicts)})
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    table = [[row["name"], row["what"], row["state"], ", ".join(row["verdicts"].values())] for row in rows]
-    typer.echo(tabulate(table, ["entry", "what", "state", "verdicts"], "simple"))
+    names, states = (max(len(row[key]) for row in rows) for key in ("name", "state"))
+    for row in rows:
+        start = f"{row['name']:<{names}}  {row['state']:<{states}}  "
+        verdicts = "".join(f"; {protocol}: {verdict}" for protocol, verdict in row["verdicts"].items())
+        what = f"{row['what']}: {row['title']}{verdicts}"
+        typer.echo("\n".join(wrap(what, terminal().width, initial_indent=start, subsequent_indent=" " * len(start))))
