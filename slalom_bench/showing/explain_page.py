@@ -70,6 +70,8 @@ def write_page(path: Path, content: str) -> None:
 def facts(explained: ExplainedText) -> list[str]:
     """What the page says of the model and the text."""
     found = [f"{len(explained.sample)} tokens", f"budget {explained.budget} queries", f"seed {explained.seed}"]
+    if any(result.intervals for result in explained.results):
+        found[-1] += "; in brackets, under All scores, where 95 % of other seeds' scores fall"
     if explained.sample.truncated:
         found.append(f"{explained.sample.truncated} more tokens not read")
     return found
@@ -128,8 +130,17 @@ def units(explained: ExplainedText, reading: Reading) -> list[dict[str, Any]]:
 
 def rows(explained: ExplainedText, reading: Reading) -> list[list[str]]:
     """Every unit with every score, for the table."""
-    scores = [reading.sums(e.scores[name]) for _, e in explained.done for name in columns(e)]
-    return [[unit.label, *(signed(values[i]) for values in scores)] for i, unit in enumerate(reading.units)]
+    made = [_cells(result, e.scores[name], name, reading) for result, e in explained.done for name in columns(e)]
+    return [[unit.label, *(cells[i] for cells in made)] for i, unit in enumerate(reading.units)]
+
+
+def _cells(result: Result, scores: Floats, name: str, reading: Reading) -> list[str]:
+    """A score of every unit, with the interval of other seeds where several were asked for."""
+    cells = [signed(value) for value in reading.sums(scores)]
+    if name not in result.intervals:
+        return cells
+    low, high = (reading.sums(side) for side in result.intervals[name].T)
+    return [f"{cell} ({signed(a)} to {signed(b)})" for cell, a, b in zip(cells, low, high, strict=True)]
 
 
 def signed(value: float) -> str:

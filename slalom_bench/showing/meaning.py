@@ -15,6 +15,8 @@ from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 _HALVES = 32
 """Halves of a text that a process is asked about."""
+_LITTLE = 0.1
+"""Share of what a process foretells below which the part that foretells it says little."""
 _QUALITY: dict[str, Callable[[float], str]] = {
     "mse": lambda v: f"off by {number(math.sqrt(v))} log-odds on its own queries (root mean square)",
     "r2": lambda v: f"{100 * v:.0f} % of the variance of its own queries explained, as it weighs them",
@@ -65,5 +67,9 @@ def quality(explanation: Explanation) -> str:
             f"by its own account off by {number(one)} log-odds where a token goes, by {number(many)} where half of the "
             "text does (one standard deviation)"
         )
+        if "parts" in explanation.diagnostics:
+            share = explanation.diagnostics["parts"].get("slalom", 0.0)
+            little = "" if share >= _LITTLE else ", so value and importance say little here"
+            parts.append(f"what its SLALOM foretells has {number(100 * share)} % of the mean square of it all{little}")
     parts += [words(found[name]) for name, words in _QUALITY.items() if name in found]
     return "; ".join(part for part in parts if part)

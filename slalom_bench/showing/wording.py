@@ -68,7 +68,7 @@ def facts(board: Board) -> list[tuple[str, str]]:
         ("budget", f"{said.budget:,} queries a sample"),
         ("protocol", said.protocol),
         ("removal", f"{said.removal} v{said.removal.version}"),
-        *([] if said.target is None else [("explained", f"class {said.target}")]),
+        ("explained", "class 1 of two, else the predicted one" if said.target is None else f"class {said.target}"),
     ]
 
 

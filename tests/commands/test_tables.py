@@ -93,3 +93,17 @@ def test_the_list_of_entries_says_what_each_is():
     lines = said(80, "reproduce", "--list")
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("fig-6 ") and "Error of predicted outputs" in line for line in lines)
+
+
+def test_a_list_that_cuts_lines_says_who_says_the_rest(monkeypatch, capsys):
+    from rich.console import Console
+
+    from slalom_bench.commands.list import list_command
+
+    monkeypatch.setattr(Console, "is_terminal", True)
+    for width, cut in ((80, True), (300, False)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        list_command("explainers", as_json=False, data_dir=None)
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.endswith("…") for line in lines) == cut
+        assert any("`slalom-bench list NAME` says everything" in line for line in lines) == cut

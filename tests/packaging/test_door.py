@@ -41,6 +41,17 @@ def test_the_citation_is_of_this_version():
     assert {"cff-version", "message", "title", "authors", "license"} <= said.keys()
 
 
+def test_the_release_notes_name_the_versions_that_are_registered():
+    from slalom_bench import registry
+
+    text = (ROOT / "docs/release-notes.md").read_text()
+    said = re.findall(r"`([a-z-]+)`[^`,;]*? (\d+)\b", text)
+    versions = {entry.name: entry.version for kind in registry.KINDS.values() for entry in kind.entries()}
+    named = {name: int(version) for name, version in said if name in versions}
+    assert {"strict-fidelity", "slalom-anchor", "fidelity-few", "nb-spearman", "mini-bert"} <= named.keys()
+    assert named == {name: versions[name] for name in named}
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda file: file.name)
 def test_forms_for_issues_can_be_shown(file):
     form = yaml.safe_load(file.read_text())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from slalom_bench import Classifier, Example, Explanation, registry
@@ -25,6 +27,17 @@ def test_a_process_is_not_called_a_slalom_and_its_interpolation_is_no_quality():
     assert "its own queries" not in quality(anchor)
     assert "where half of the text does" in quality(anchor)
     assert "its own queries" in quality(fidel)
+
+
+def test_where_the_slalom_inside_a_process_carries_little_its_scores_are_said_to_say_little():
+    anchor = explained("slalom-anchor")
+    for share, said in (
+        (0.5, "has 50 % of the mean square of it all"),
+        (0.0026, "0.26 % of the mean square of it all, so"),
+    ):
+        parts = replace(anchor, diagnostics={**anchor.diagnostics, "parts": {"slalom": share}})
+        assert said in quality(parts)
+        assert ("value and importance say little here" in quality(parts)) == (share < 0.1)
 
 
 def test_other_methods_say_what_they_know_and_no_more():
