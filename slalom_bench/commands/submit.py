@@ -35,8 +35,8 @@ def submit_command(
         typer.echo(path)
     if others := other_texts(written):
         typer.secho(
-            f"note: these are other texts than those of the results in {line(str(out))} ({line('; '.join(others))}): the "
-            "rows stand in tables of their own. `slalom-bench data TASK` says where texts are looked for.",
+            f"note: these are other texts than those of the results in {line(str(out))} ({line('; '.join(others))}): "
+            "the rows stand in tables of their own. `slalom-bench data TASK` says where texts are looked for.",
             fg="yellow",
             err=True,
         )
