@@ -38,7 +38,7 @@ def page(explained: ExplainedText) -> str:
         lstrip_blocks=True,
     )
     reading = explained.reading()
-    panels = [panel(result, reading) for result in explained.results]
+    panels = [panel(result, reading, explained.log_odds) for result in explained.results]
     narrow = [shown for shown in panels if not shown["wide"]]
     if len(narrow) % 2:
         narrow[-1]["wide"] = True
@@ -77,7 +77,7 @@ def facts(explained: ExplainedText) -> list[str]:
     return found
 
 
-def panel(result: Result, reading: Reading) -> dict[str, Any]:
+def panel(result: Result, reading: Reading, log_odds: float) -> dict[str, Any]:
     """One explainer: the text once for each score that is shown, and for SLALOM the scatter plot."""
     shown: dict[str, Any] = {
         "explainer": visible(result.explainer),
@@ -88,7 +88,7 @@ def panel(result: Result, reading: Reading) -> dict[str, Any]:
     if result.explanation is None:
         return shown
     shown["cost"] = result.spent
-    shown["quality"] = quality(result.explanation)
+    shown["quality"] = quality(result.explanation, log_odds)
     meant = meanings(result.explanation)
     shown["layers"] = [
         {

@@ -40,6 +40,16 @@ def test_where_the_slalom_inside_a_process_carries_little_its_scores_are_said_to
         assert ("value and importance say little here" in quality(parts)) == (share < 0.1)
 
 
+def test_a_surrogate_that_misses_the_whole_text_says_by_how_much():
+    exact = explained("slalom-exact")  # read off one and two tokens: no SLALOM is a bag of words
+    whole = float(exact.surrogate.predict(np.ones((1, len(exact)), bool))[0])
+    truth = 2 * 2.0 - 1.0
+    assert abs(whole - truth) > 0.5
+    assert quality(exact, truth) == f"of the whole text it says {whole:+.2f}, the model +3.00"
+    assert "whole text" not in quality(explained("leave-one-out"), truth)
+    assert "whole text" not in quality(exact)
+
+
 def test_other_methods_say_what_they_know_and_no_more():
     assert meanings(explained("lime")) == {}
     assert "% of the variance" in quality(explained("lime"))
