@@ -125,6 +125,6 @@ def _show_states(out: Path, scale: Literal["quick", "paper"], as_json: bool) -> 
     names, states = (max(len(row[key]) for row in rows) for key in ("name", "state"))
     for row in rows:
         start = f"{row['name']:<{names}}  {row['state']:<{states}}  "
-        verdicts = "".join(f"; {protocol}: {verdict}" for protocol, verdict in row["verdicts"].items())
-        what = f"{row['what']}: {row['title']}{verdicts}"
+        judged = "".join(f"; {protocol}: {verdict}" for protocol, verdict in row["verdicts"].items())
+        what = f"{row['what']}: {row['title']}{judged}"
         typer.echo("\n".join(wrap(what, terminal().width, initial_indent=start, subsequent_indent=" " * len(start))))
