@@ -43,7 +43,7 @@ def submit_command(
     if wrong := departures(read):
         typer.secho(
             f"note: this is not the suite as it is ({line('; '.join(wrong))}): its rows are not compared with those of "
-            "the suite. For a row on that leaderboard run it with no option but --explainer.",
+            "the suite. For a row on that leaderboard run it with no option but --explainer, --model and --scale.",
             fg="yellow",
             err=True,
         )
