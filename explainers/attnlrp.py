@@ -92,7 +92,7 @@ class AttnLRP(_Relevance):
 class CpLRP(_Relevance):
     """AttnLRP's CP variant, no relevance through the softmax: conserved but for biases. Patented, free for research.
 
-    As `attnlrp`, with attention weights taken as constants.
+    As `attnlrp`, with attention weights taken as constants. One query.
 
     Formula:
         score_i = x_i . g_i, g as in `attnlrp` with attention weights taken as constants

@@ -150,8 +150,8 @@ def _published_log_odds(classifier: Classifier, sample: Sample, keep: Bools) -> 
 class KernelShap:
     """Kernel SHAP: Shapley values of F under the removal rule, exact where all coalitions fit the budget.
 
-    No feature selection (shap's l1_reg=0). Needs queries; the budget counts the full input and, where it is legal, the
-    empty one, and at least one coalition.
+    No feature selection (shap's l1_reg=0). Needs queries, a budget of at least 3: the full input, the empty one and
+    one coalition (2 where there is no empty one).
 
     Formula:
         min over phi of sum_S w(S) (F(S) - phi_0 - sum over i in S of phi_i)^2

@@ -56,7 +56,7 @@ def headline() -> str:
     """The answers across tasks, as the README has them."""
     tasks = sorted({board.identity.task.name for board in published()})
     found = [headlines.headline(task, [b for b in published() if b.identity.task.name == task]) for task in tasks]
-    return front.across(found, lambda task: f"leaderboards/index.html#{front.stem(task)}")
+    return front.across(found, lambda task: f"leaderboards/index.html#{front.stem(task)}", upright=True)
 
 
 def tables() -> str:

@@ -1,8 +1,9 @@
-"""The README's picture of a leaderboard: `python docs/_pages/pictures.py` (needs Chromium and the extra `test`).
+r"""The README's picture of a leaderboard: `python docs/_pages/pictures.py` (needs Chromium and the extra `test`).
 
 That of SLALOM is what a command writes:
 
-    slalom-bench explain "A dull start, but what a finish!" --explainer slalom-anchor --plot docs/pictures/slalom.svg
+    slalom-bench explain "The plot is thin and the ending is weak, yet I enjoyed every minute of it." \
+        --explainer slalom-anchor --plot docs/pictures/slalom.svg
 """
 
 from __future__ import annotations

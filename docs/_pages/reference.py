@@ -109,7 +109,7 @@ def commands() -> str:
 def _help(text: str) -> str:
     """A command's help with its examples as code."""
     words, _, examples = text.partition("Examples:")
-    lines = [line.strip() for line in examples.split("\n") if line.strip()]
+    lines = [" ".join(part.split()) for part in examples.split("\n\n") if part.strip()]
     shown = "```sh\n" + "\n".join(lines) + "\n```" if lines else ""
     body = "\n\n".join(escape(" ".join(part.split()), quote=False) for part in words.strip().split("\n\n"))
     return f"{body}\n\n{shown}".rstrip()

@@ -100,6 +100,10 @@ def as_logits(answers: Any, output: str, rows: int, classes: int) -> NDArray[np.
         allowed = [f"({rows},)"] if classes == 2 else []
         allowed += [f"({rows}, {classes})"] if output != "log_odds" else []
         wanted = " or ".join(allowed) or "two classes: return logits or probabilities for more"
+        if output == "log_odds" and values.shape == (rows, classes):
+            wanted += (
+                '; if these are probabilities or logits, give slalom_bench.wrap(fn, output="probabilities" or "logits")'
+            )
         raise InvalidInput(f"the callable returned {output} of shape {values.shape} for {rows} inputs, not {wanted}")
     if not np.isfinite(values).all():
         bad = int((~np.isfinite(values)).sum())

@@ -50,26 +50,30 @@ def agreement_command(
 
 
 def _show(found: TableAgreement, top: int) -> None:
-    from tabulate import tabulate
+    from slalom_bench.core.safe_text import line
+    from slalom_bench.showing.columns import fits, print_table
 
-    rows = [
-        [_folded(a), _folded(b), *(_spell(measures[name]) for name in ("spearman", "pearson", "top"))]
-        for (a, b), measures in found.pairs.items()
-    ]
-    typer.echo(f"\n{found.title}\nmean over samples, (n): n undefined; intervals are in the file")
+    def rows(intervals: bool) -> list[list[str]]:
+        return [
+            [a, b, *(_spell(measures[name], intervals) for name in ("spearman", "pearson", "top"))]
+            for (a, b), measures in found.pairs.items()
+        ]
+
     head = ["explainer", "and", "Spearman", "Pearson", f"top {top}"]
-    typer.echo(tabulate(rows, headers=head, disable_numparse=True))
+    roomy = fits(head, rows(True))
+    shown = "mean over samples [95 %]" if roomy else "mean over samples"
+    typer.echo(
+        f"\n{line(found.title)}\n{shown}, (n): n undefined; {'all of it is' if roomy else 'intervals are'} in the file"
+    )
+    print_table(head, rows(roomy))
     if found.stability:
-        rows = [[_folded(name), _spell(summary)] for name, summary in found.stability.items()]
-        typer.echo("\n" + tabulate(rows, headers=["explainer", "Spearman across seeds"], disable_numparse=True))
+        seeds = [[name, _spell(summary, True)] for name, summary in found.stability.items()]
+        print_table(["explainer", "Spearman across seeds [95 %]"], seeds)
 
 
-def _folded(name: str) -> str:
-    from slalom_bench.showing.terminal import folded
-
-    return folded(name, 22)
-
-
-def _spell(summary: Summary) -> str:
+def _spell(summary: Summary, intervals: bool) -> str:
     count = f" ({summary.undefined})" if summary.undefined else ""
-    return f"-{count}" if summary.mean is None else f"{summary.mean:.2f}{count}"
+    if summary.mean is None:
+        return f"-{count}"
+    ends = f" [{summary.low:.2f}, {summary.high:.2f}]" if intervals and summary.low is not None else ""
+    return f"{summary.mean:.2f}{ends}{count}"

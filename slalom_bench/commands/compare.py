@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from slalom_bench.results.comparison import Comparison
+    from slalom_bench.results.comparison import Comparison, Key
 
+ABSENT = "absent"
 LEGEND = (
     "B minus A, or as a factor B over A (log scale); p and intervals hold for all\n"
     "explainers of a table at once. =: not separable; ≈: no difference that matters."
@@ -56,8 +58,8 @@ def compare_command(
             json.dumps(
                 {
                     "changes": [change.to_dict() for change in found.changes],
-                    "only_a": list(found.only_a),
-                    "only_b": list(found.only_b),
+                    "only_a": [str(key) for key in found.only_a],
+                    "only_b": [str(key) for key in found.only_b],
                     "too_few_samples": found.too_few,
                     "provenance": [dict(zip(("what", "a", "b"), change, strict=True)) for change in found.provenance],
                 }
@@ -72,9 +74,9 @@ def compare_command(
 
 def show(found: Comparison) -> None:
     """A table of the differences for each table and metric, then what else changed."""
-    from slalom_bench.core.safe_text import markdown as escape
+    from slalom_bench.core.safe_text import line
+    from slalom_bench.showing.columns import print_table
     from slalom_bench.showing.comparing import SIGNS, spell_effect
-    from slalom_bench.showing.markdown import table
     from slalom_bench.showing.wording import ARROWS
 
     for (where, metric), changes in groupby(found.changes, key=lambda change: (change.key.table, change.key.metric)):
@@ -82,17 +84,34 @@ def show(found: Comparison) -> None:
         for change in changes:
             effect = "-" if change.effect is None else spell_effect(change.effect)
             p = "-" if change.p_adjusted is None else f"{change.p_adjusted:.2g}"
-            rows.append([escape(change.key.explainer), effect, p, SIGNS.get(change.verdict, change.verdict)])
+            rows.append([change.key.explainer, effect, p, SIGNS.get(change.verdict, change.verdict)])
             counts.add(change.n)
         n = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
-        typer.echo(f"\n{escape(where)}\n{escape(metric)} {ARROWS[change.direction]}, {n} samples\n")
-        typer.echo(table(["explainer", "B against A [95 %]", "p", "verdict"], rows, (2,)))
-    typer.echo(f"\n{LEGEND}")
+        typer.echo(f"\n{line(where)}\n{line(metric)} {ARROWS[change.direction]}, {n} samples")
+        print_table(["explainer", "B against A [95 %]", "p", "verdict"], rows, ("p",))
+    typer.echo(LEGEND)
     if found.too_few:
         typer.echo("Too few samples for any difference to be significant.")
-    for title, names in (("only in A", found.only_a), ("only in B", found.only_b)):
-        for name in names:
-            typer.echo(f"{title}: {name}")
-    typer.echo("Changed beside the scores:" if found.provenance else "Nothing changed beside the scores.")
-    for what, a, b in found.provenance:
-        typer.echo(f"  {what}: {a} -> {b}")
+    for title, keys in (("only in A", found.only_a), ("only in B", found.only_b)):
+        for said in _unpaired(keys):
+            typer.echo(f"{title}: {line(said)}")
+    changed = [change for change in found.provenance if not _said_above(*change)]
+    typer.echo("Changed beside the scores:" if changed else "Nothing changed beside the scores.")
+    for what, a, b in changed:
+        typer.echo(line(f"  {what}: {a} -> {b}"))
+
+
+def _said_above(what: str, a: str, b: str) -> bool:
+    """A version or seed of what one run alone has."""
+    return ABSENT in (a, b) and what.startswith(("version of ", "seeds of "))
+
+
+def _unpaired(keys: Sequence[Key]) -> list[str]:
+    """Tables, explainers and metrics of one run alone: a line for the explainers that have the same metrics alone."""
+    metrics: dict[tuple[str, str], list[str]] = {}
+    for key in keys:
+        metrics.setdefault((key.table, key.explainer), []).append(key.metric)
+    explainers: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (table, explainer), own in metrics.items():
+        explainers.setdefault((table, tuple(own)), []).append(explainer)
+    return [f"{table}: {', '.join(own)} ({', '.join(names)})" for (table, names), own in explainers.items()]

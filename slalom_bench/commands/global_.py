@@ -17,6 +17,10 @@ def global_command(
         int | None, typer.Option(min=1, help="Cut texts to so many content tokens; whole unless given.")
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Words shown, the ones whose value weighs most.")] = 20,
+    target: Annotated[
+        str | None,
+        typer.Option(help="The class to explain, by name or number; else class 1 of two, of more it must be given."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the queries.")] = 0,
     out: Annotated[Path | None, typer.Option(help="A CSV file for all words; none unless given.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
@@ -41,17 +45,24 @@ def global_command(
     from slalom_bench.core.references import Ref
     from slalom_bench.core.safe_text import line
     from slalom_bench.core.seeds import generator
+    from slalom_bench.errors import InvalidInput
     from slalom_bench.numerics.global_slalom import fit_global
     from slalom_bench.running.loading import Loader
     from slalom_bench.running.progress import Reporter
 
     loader = Loader(ModelOptions(device=device, data_dir=data_dir), Reporter(show=True))
-    subject = loader.model(str(Ref.parse(task)), model, "delete")
+    subject = loader.model(str(Ref.parse(task)), model, "delete", target)
+    names = subject.classifier.class_names
+    if target is None and len(names) > 2:
+        raise InvalidInput(
+            f"{model} tells {len(names)} classes apart; give one of them as --target: {', '.join(names)}"
+        )
+    classifier = subject.classifier.targeting(1 if target is None else subject.classifier.class_number(target))
     texts = [subject.sample(example, max_tokens) for example in subject.task.data.evaluation[:samples]]
-    found = fit_global(subject.classifier, [text for text in texts if len(text)], budget, generator(seed, "global"))
+    found = fit_global(classifier, [text for text in texts if len(text)], budget, generator(seed, "global"))
     frame = pd.DataFrame(
         {
-            "word": [line(word.strip()) for word in subject.classifier.tokens.words(found.ids)],
+            "word": [line(word.strip()) for word in classifier.tokens.words(found.ids)],
             "value": found.value,
             "importance": found.importance,
         }

@@ -59,8 +59,9 @@ def list_command(
     if as_json:
         typer.echo(json.dumps(rows, indent=1, default=str))
         return
-    for title, found in rows.items():
-        _show_lines(title, found)
+    cut = [_show_lines(title, found) for title, found in rows.items()]
+    if any(cut):
+        typer.echo("… stands for more: `slalom-bench list NAME` says everything of one thing")
 
 
 def _found(entry: Entry[Any], data_dir: Path | None, available: bool) -> dict[str, str]:
@@ -86,18 +87,20 @@ def _described(entry: Entry[Any], data_dir: Path | None, available: bool) -> dic
     return entry.describe() | told | _found(entry, data_dir, available)
 
 
-def _show_lines(title: str, rows: list[dict[str, Any]]) -> None:
-    """A line each, as wide as the terminal: the name, for models whether it is here, and what it is."""
+def _show_lines(title: str, rows: list[dict[str, Any]]) -> bool:
+    """A line each, as wide as the terminal: name, for models whether it is here, what it is. Whether any was cut."""
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False)
     console.print(Text(f"{title} ({len(rows)})", "bold"))
-    width = max((len(row["name"]) for row in rows), default=0)
+    width, cut = max((len(row["name"]) for row in rows), default=0), False
     for row in rows:
         said = f"{row['available'].split(':')[0]}; {row['summary']}" if "available" in row else row["summary"]
         line = Text(f"  {row['name']:<{width}}  {said}")
         if console.is_terminal:
+            cut = cut or len(line) > console.width
             line.truncate(console.width, overflow="ellipsis")
         console.print(line, soft_wrap=True)
     console.print()
+    return cut

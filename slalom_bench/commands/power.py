@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from slalom_bench.results.power import PowerRow
 
 
 def power_command(
@@ -50,16 +55,24 @@ def power_command(
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows]))
         return
-    from slalom_bench.showing.markdown import table
+    for board, own in groupby(rows, key=lambda row: row.board):
+        _show(board, list(own))
+
+
+def _show(board: str, rows: Sequence[PowerRow]) -> None:
+    """A board's title and a row for each metric."""
+    from slalom_bench.core.safe_text import line
+    from slalom_bench.showing.columns import print_table
     from slalom_bench.showing.wording import number
 
-    head = ["board", "metric", "a", "b", "difference", "wins", "texts here", "needed alone", "needed on the board"]
+    head = ["metric", "a", "b", "difference", "a wins", "texts here", "needed alone", "needed on the board"]
     spelled = [
         [
-            *(row.board, row.metric + (" (log)" if row.scale == "log" else ""), row.a, row.b),
+            *(row.metric + (" (log)" if row.scale == "log" else ""), row.a, row.b),
             *(number(row.difference), f"{row.wins:.0%}", str(row.texts)),
             *("no number" if texts is None else f"{texts:,}" for texts in (row.alone, row.together)),
         ]
         for row in rows
     ]
-    typer.echo(table(head, spelled, (4, 5, 6, 7, 8)))
+    typer.echo(f"\n{line(board)}")
+    print_table(head, spelled, head[3:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -75,7 +76,19 @@ def profile_command(
     if as_json:
         typer.echo(json.dumps([row.to_dict() for row in rows]))
     else:
-        typer.echo((path / "profile.md").read_text(encoding="utf-8").rstrip("\n"))
+        _show(rows)
+
+
+def _show(rows: list[ProfileRow]) -> None:
+    """A table for each task and model."""
+    from slalom_bench.core.safe_text import line
+    from slalom_bench.showing.columns import print_table
+    from slalom_bench.showing.profile import spelled
+
+    for where, own in groupby(rows, key=lambda row: f"{row.task} · {row.model}"):
+        head, *body = spelled(list(own))
+        typer.echo(f"\n{line(where)}")
+        print_table(head, body, head[1:])
 
 
 def _profile(suite: Suite, path: Path, options: ModelOptions, timed: Timed) -> list[ProfileRow]:

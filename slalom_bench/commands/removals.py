@@ -45,9 +45,18 @@ def removals_command(
 
 
 def _show(title: str, agreements: Sequence[RuleAgreement]) -> None:
-    """One table of Markdown: a row for each metric and pair of rules."""
-    from slalom_bench.core.safe_text import markdown as escape
-    from slalom_bench.showing.markdown import rules
+    """A row for each metric and pair of rules; reasons stand below."""
+    from slalom_bench.core.safe_text import line
+    from slalom_bench.showing.columns import print_table
+    from slalom_bench.showing.comparing import RULES_COLUMNS, rules_rows
 
-    typer.echo(f"\n{escape(title)}: rank correlation of the explainers' means between removal rules\n")
-    typer.echo(rules(agreements))
+    typer.echo(f"\n{line(title)}\nrank correlation of the explainers' means between removal rules")
+    rows = rules_rows(agreements)
+    reasons = []
+    for row, found in zip(rows, agreements, strict=True):
+        if found.reason:
+            reasons.append(f"{row[0]}, {row[1]}: {found.reason}")
+            row[3] = "-"
+    print_table(RULES_COLUMNS, rows, RULES_COLUMNS[2:5])
+    for reason in reasons:
+        typer.echo(line(reason))

@@ -111,26 +111,24 @@ def _show_plans(
 
 
 def _show_states(out: Path, scale: Literal["quick", "paper"], as_json: bool) -> None:
-    """A line an entry: name, what it is, what its quick scale takes on one core, state, verdicts."""
-    from tabulate import tabulate
+    """Every entry: name, state, minutes at the quick scale, what it is, verdicts; what is too long goes on below."""
+    from textwrap import wrap
 
     from slalom_bench.reproduction.entry import entries
     from slalom_bench.reproduction.record import read_state
+    from slalom_bench.showing.columns import terminal
 
     rows: list[dict[str, Any]] = []
     for entry in entries().values():
         state, verdicts = read_state(entry, out, scale)
-        rows.append(
-            {
-                "name": entry.name,
-                "what": entry.what,
-                "minutes": entry.minutes,
-                "state": state,
-                "verdicts": dict(verdicts),
-            }
-        )
+        said = {"name": entry.name, "what": entry.what, "title": entry.title, "minutes": entry.minutes}
+        rows.append(said | {"state": state, "verdicts": dict(verdicts)})
     if as_json:
         typer.echo(json.dumps(rows))
         return
-    table = [[*list(row.values())[:-1], ", ".join(row["verdicts"].values())] for row in rows]
-    typer.echo(tabulate(table, ["entry", "what", "minutes", "state", "verdicts"], "simple"))
+    names, states = (max(len(row[key]) for row in rows) for key in ("name", "state"))
+    for row in rows:
+        start = f"{row['name']:<{names}}  {row['state']:<{states}}  "
+        judged = "".join(f"; {protocol}: {verdict}" for protocol, verdict in row["verdicts"].items())
+        what = f"{row['what']}, {row['minutes']:g} min: {row['title']}{judged}"
+        typer.echo("\n".join(wrap(what, terminal().width, initial_indent=start, subsequent_indent=" " * len(start))))

@@ -19,6 +19,10 @@ def score_command(
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Cut texts to so many content tokens; else whole.")
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="The class to explain, by name or number; else class 1 of two, the predicted one of more."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the metrics' masks.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:N, mps or auto.")] = "auto",
     data_dir: Annotated[Path | None, typer.Option(help="Folder with the data; else SLALOM_BENCH_DATA.")] = None,
@@ -30,8 +34,8 @@ def score_command(
 ) -> None:
     """Score explanations from a file, so that a closed method can be ranked.
 
-    Each line is {"id": ..., "scores": [one number per content token], "surrogate": optional}. `--write-samples` writes
-    the ids, texts and tokens to explain.
+    Each line is {"id": ..., "scores": [one number per content token], "target": the class, 1 unless given, "surrogate":
+    optional}. `--write-samples` writes the ids, texts, tokens and classes to explain.
 
     Examples:
 
@@ -55,6 +59,7 @@ def score_command(
         samples=samples,
         seed=[seed],
         max_tokens=max_tokens,
+        target=target,
     )
     options, reporter = ModelOptions(device=device, data_dir=data_dir), Reporter()
     if write_samples:

@@ -139,7 +139,7 @@ class Cost:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explanation:
     """Named scores per position, optionally with a surrogate. What an explainer returns.
 
@@ -165,7 +165,7 @@ class Explanation:
     """Scores that say how much but not in which direction (norms, attention, SLALOM importance)."""
     surrogate: Surrogate | None = None
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
-    asked: Asked | None = field(default=None, repr=False, compare=False)
+    asked: Asked | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if not self.scores:
@@ -184,6 +184,11 @@ class Explanation:
             raise InvalidInput(f"unsigned names {sorted(self.unsigned - scores.keys())} are not scores")
         if self.surrogate is not None and len(self.surrogate) != len(self):
             raise InvalidInput(f"a surrogate over {len(self.surrogate)} positions for {len(self)} scores")
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{name} (primary)" if name == self.primary else name for name in self.scores)
+        surrogate = "no surrogate" if self.surrogate is None else type(self.surrogate).__name__
+        return f"<explanation of class {self.target} over {len(self)} tokens: {names}; {surrogate}>"
 
     def __len__(self) -> int:
         return len(self.scores[self.primary])

@@ -198,11 +198,13 @@ class Classifier:
         """A class by its number or its name."""
         return class_number(target, self.class_names)
 
-    @property
-    def usual_target(self) -> str:
-        """What `default_target` explains, in words."""
+    def says_target(self, target: int | str | None) -> str:
+        """Which class is explained, in words: the one that was asked for, or what `default_target` takes."""
         names = self.class_names
-        return f"class 1 ({names[1]})" if len(names) == 2 else f"the predicted one of {len(names)} classes"
+        if target is None and len(names) > 2:
+            return f"the predicted one of {len(names)} classes (--target names one)"
+        number = 1 if target is None else self.class_number(target)
+        return f"class {number} ({names[number]}{'; --target names another' if target is None else ''})"
 
     def default_target(self, sample: Sample) -> int:
         """Class 1 of two; of more, the class the model predicts for the whole sample (one query)."""

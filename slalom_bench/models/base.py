@@ -74,11 +74,10 @@ def _other_task(name: str, data_dir: Path | None) -> TaskData:
 
 
 class TrainedModel:
-    """A torch classifier that is trained once for a task and read from the cache ever after.
+    """A torch classifier that is trained once for a task and read from the cache ever after."""
 
-    A subclass sets `name`, stores its parameters, and says how its classifier is built, saved and opened.
-    """
-
+    # A subclass sets `name`, stores its parameters, and says how its classifier is built, saved and opened. That stands
+    # here and not in the docstring, which is the card of every model that has no words of its own.
     name = ""
     ships_weights = False
     """Whether it comes trained, so that a training of the user's is asked for with `weights=trained`."""

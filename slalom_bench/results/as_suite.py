@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.reading import Run
+from slalom_bench.results.submission import read_submission
+from slalom_bench.running.identity import TaskIdentity
 from slalom_bench.running.suite import Suite, load_suite, make_suite
 
 SAME = ("budgets", "samples", "seeds", "protocol", "removal", "max_tokens", "target")
@@ -29,6 +32,27 @@ def _departures(said: Mapping[str, Any]) -> list[str]:
     scales = [scale for scale in entry.scales if _loads(asked.name, scale)]
     found = [_differences(asked, load_suite(asked.name, scale)) for scale in scales]
     return min(found, key=len, default=[])
+
+
+def other_texts(written: Sequence[Path]) -> list[str]:
+    """Tasks that the folder of these submissions has other files of, none of them on the same texts: what each has."""
+    found: dict[str, str] = {}
+    for path in written:
+        task = read_submission(path).task
+        beside = [other for other in path.parent.glob("*.json") if other not in written]
+        known = {said.content: said.source for other in beside if (said := _task(other)) and said.name == task.name}
+        if known and task.content not in known:
+            there = ", ".join(f"{content[:12]} ({source})" for content, source in sorted(known.items()))
+            found[task.name] = f"{task.name} is {task.content[:12]} ({task.source}) here, and {there} there"
+    return list(found.values())
+
+
+def _task(path: Path) -> TaskIdentity | None:
+    """The task of a file that may be anybody's; None where it cannot be used."""
+    try:
+        return read_submission(path).task
+    except InvalidInput:
+        return None
 
 
 def _loads(name: str, scale: str) -> bool:

@@ -130,7 +130,7 @@ class MetricResult:
         return dict(sorted((self.result.parts | headline).items()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Board:
     """Rows that differ in nothing but the explainer: same texts, model weights, protocol, removal, cut and budget."""
 
@@ -161,6 +161,9 @@ class Board:
         """The board in one line."""
         identity = self.identity
         return f"{identity.task.name} · {identity.model.name} · budget {identity.budget:,}"
+
+    def __repr__(self) -> str:
+        return f"<{self.title}: {len(self.rows)} rows, {len(self.metrics)} metrics, {len(self.samples)} samples>"
 
     @property
     def cut(self) -> int | None:

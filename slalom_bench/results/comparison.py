@@ -89,8 +89,8 @@ class Comparison:
     """What differs between two runs."""
 
     changes: Sequence[Change]
-    only_a: Sequence[str]
-    only_b: Sequence[str]
+    only_a: Sequence[Key]
+    only_b: Sequence[Key]
     provenance: Sequence[tuple[str, str, str]]
     """What, in A, in B."""
     too_few: bool
@@ -131,10 +131,7 @@ def compare_runs(a: Run, b: Run, budgets: tuple[int, int] | None = None) -> Comp
     left, right = _tables(a, budgets, 0), _tables(b, budgets, 1)
     common = sorted(left.keys() & right.keys())
     if not common:
-        raise InvalidInput(
-            f"{a.path} and {b.path} have no explainer on the same task, model, budget and metric in common (budgets "
-            f"{_budgets(a)} and {_budgets(b)}): --budgets compares rows of two budgets"
-        )
+        raise InvalidInput(_nothing_in_common(a, b, left, right))
     changes = [
         change
         for _, keys in groupby(common, key=lambda key: (key.table, key.metric))
@@ -142,8 +139,8 @@ def compare_runs(a: Run, b: Run, budgets: tuple[int, int] | None = None) -> Comp
     ]
     return Comparison(
         changes,
-        [str(key) for key in sorted(left.keys() - right.keys())],
-        [str(key) for key in sorted(right.keys() - left.keys())],
+        sorted(left.keys() - right.keys()),
+        sorted(right.keys() - left.keys()),
         changed_provenance(a, b),
         too_few(max(change.n for change in changes)),
     )
@@ -185,6 +182,18 @@ def _moved(pairs: Pairwise, a: int, b: int, relevant: float | None) -> Moved:
 
 def _budgets(run: Run) -> list[int]:
     return sorted({cell.identity.budget for cell in run.cells})
+
+
+def _nothing_in_common(a: Run, b: Run, left: Mapping[Key, _Column], right: Mapping[Key, _Column]) -> str:
+    """What either run has, so that one sees where they part, and who compares across that."""
+    has = [sorted({key.table for key in keys}) for keys in (left, right)]
+    if common := sorted(set(has[0]) & set(has[1])):
+        return f"{a.path} and {b.path} have no explainer with the same metric in common on {'; '.join(common)}"
+    said = ", ".join(f"{run.path} has {'; '.join(own) or 'none'}" for run, own in zip((a, b), has, strict=True))
+    return (
+        f"no table in common: {said}. --budgets compares two budgets, `slalom-bench removals` two removal rules, "
+        "`slalom-bench carry-over` two models"
+    )
 
 
 def _tables(run: Run, budgets: tuple[int, int] | None, side: int) -> dict[Key, _Column]:

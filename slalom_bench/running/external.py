@@ -27,6 +27,7 @@ from slalom_bench.running.records import explanation_from_dict
 
 if TYPE_CHECKING:
     from slalom_bench.core.tokens import Tokens
+    from slalom_bench.handle.classifier import Classifier
 
 FIELDS = ("id", "scores", "primary", "target", "unsigned", "surrogate", "diagnostics")
 UNNAMED = "score"
@@ -127,11 +128,23 @@ def match(explanations: Mapping[str, Explanation], samples: Iterable[Sample]) ->
     return Matched(pairs, missing, tuple(name for name in explanations if name not in known))
 
 
-def describe(sample: Sample, tokens: Tokens) -> dict[str, Any]:
-    """What an outside method needs to explain a sample: its id, text, and content tokens with their places."""
+def check_targets(pairs: Iterable[tuple[Sample, Explanation]], classifier: Classifier, target: int | None) -> None:
+    """Refuse explanations of another class than the run's: their scores would stand beside those of the right one."""
+    for sample, explanation in pairs:
+        wanted = classifier.default_target(sample) if target is None else target
+        if explanation.target != wanted:
+            raise InvalidInput(
+                f"sample {sample.id}: its `target` is class {explanation.target}, but class {wanted} "
+                f"({classifier.class_names[wanted]}) is explained here; give --target, or explain that class"
+            )
+
+
+def describe(sample: Sample, tokens: Tokens, target: int) -> dict[str, Any]:
+    """What an outside method needs to explain a sample: id, text, class, and content tokens with their places."""
     return {
         "id": sample.id,
         "text": sample.text,
+        "target": target,
         "ids": sample.ids.tolist(),
         "tokens": tokens.words(sample.ids),
         "offsets": None if sample.offsets is None else sample.offsets.tolist(),

@@ -8,6 +8,7 @@ sums are kept. Special tokens, which are no part of the text, are left out.
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,12 @@ from slalom_bench.running.files import write_text
 
 _MARKS = ("##", "\u2581", "\u0120", "\u010a", "</w>", "@@")
 """How tokenizers write that a piece goes on, or begins, a word."""
+_UNKNOWN = ("[unk]", "<unk>")
+"""What stands for a word that a tokenizer does not know."""
+_END = "\0"
+"""Behind the last piece."""
+_LEFT_OUT = 24
+"""Most characters between two pieces that no piece has: `<br /><br />`, say, and a control character."""
 Pieces = list[tuple[str, float]]
 
 
@@ -88,45 +95,67 @@ def _paired(pieces: Iterable[Any], scores: Any) -> Pieces:
 def spread(text: str, pieces: Pieces, offsets: Sequence[tuple[int, int]]) -> Floats:
     """The pieces' scores over tokens at these offsets of the text (n).
 
+    What a tokenizer leaves out of the text (control characters, line breaks of HTML) may stand between two pieces, and
+    what it did not know, between its neighbours, gets the score of `[UNK]`.
+
     >>> spread("so good", [("[CLS]", 9.0), ("so", 1.0), ("go", 2.0), ("##od", 4.0)], [(0, 2), (3, 7)]).tolist()
     [1.0, 6.0]
     """
-    shares, at, missed = np.zeros(len(offsets)), 0, []
-    folded = text.lower()
+    plain, places = _plain(text)
     starts, ends = (np.array(side, np.int64) for side in zip(*offsets, strict=True))
-    for piece, score in pieces:
-        bare = _bare(piece)
-        if not bare:
+    shares, at, unknown = np.zeros(len(offsets)), 0, 0.0
+    for piece, score in [(piece, score) for piece, score in pieces if _bare(piece)] + [(_END, 0.0)]:
+        bare = "" if piece == _END else _bare(piece)
+        if bare in _UNKNOWN:
+            unknown += score
             continue
-        found = _next(folded, bare, at)
+        found = len(plain) if piece == _END else _next(plain, bare, at)
         if found is None:
-            missed.append(piece)
+            if not _special(piece):
+                raise InvalidInput(f"{piece!r} does not stand in the text where it should; is it another text?")
             continue
-        at = found + len(bare)
-        overlap = np.maximum(np.minimum(ends, at) - np.maximum(starts, found), 0)
-        if overlap.sum():
-            shares += score * overlap / overlap.sum()
-    words = [piece for piece in missed if not (piece[:1] in "[<" and piece[-1:] in "]>")]
-    if words:
-        raise InvalidInput(f"{words[0]!r} does not stand in the text where it should; is it another text?")
+        for value, start, end in ((unknown, at, found), (score, found, found + len(bare))):
+            overlap = np.maximum(np.minimum(ends, places[end]) - np.maximum(starts, places[start]), 0)
+            if value and overlap.sum():
+                shares += value * overlap / overlap.sum()
+        at, unknown = found + len(bare), 0.0
     return shares
 
 
+def _plain(text: str) -> tuple[str, list[int]]:
+    """A text in lower case without accents, and where each of its characters, and its end, stands in the text."""
+    letters = [
+        (letter, place)
+        for place, character in enumerate(text)
+        for letter in unicodedata.normalize("NFD", character.lower())
+        if not unicodedata.combining(letter)
+    ]
+    return "".join(letter for letter, _ in letters), [*(place for _, place in letters), len(text)]
+
+
+def _special(piece: str) -> bool:
+    """Whether a piece is a token of the model's and none of the text."""
+    return piece[:1] in "[<" and piece[-1:] in "]>"
+
+
 def _bare(piece: str) -> str:
-    """A piece as it stands in the text: without marks and white space at its ends, in lower case."""
+    """A piece as it stands in the plain text: without marks and white space at its ends."""
     for mark in _MARKS:
         piece = piece.replace(mark, "") if piece != mark else piece
-    return piece.strip().lower()
+    return _plain(piece)[0].strip()
 
 
 def _next(text: str, piece: str, at: int) -> int | None:
-    """Where a piece stands, with nothing but white space before it from `at` on; None where it does not."""
-    found = len(text) - len(text[at:].lstrip()) if text[at:].strip() else len(text)
-    return found if text.startswith(piece, found) else None
+    """Where a piece stands: at once but for white space, else behind what a tokenizer may leave out; None: nowhere."""
+    start = len(text) - len(text[at:].lstrip()) if text[at:].strip() else len(text)
+    if text.startswith(piece, start):
+        return start
+    found = text.find(piece, start, start + _LEFT_OUT + len(piece))
+    return None if found < 0 else found
 
 
 def write_scores(
-    outputs: Any, samples: str | Path, out: str | Path, *, target: int = 1, unsigned: bool = False
+    outputs: Any, samples: str | Path, out: str | Path, *, target: int | None = None, unsigned: bool = False
 ) -> Path:
     """Write what another package returned as a file for `slalom-bench score`.
 
@@ -134,7 +163,7 @@ def write_scores(
         outputs: as `read_foreign` takes them, in the order of the samples.
         samples: the file that `slalom-bench score FILE --write-samples` wrote.
         out: where to write the explanations, one JSON object a line.
-        target: the class that was explained.
+        target: the class that was explained; else what the samples say.
         unsigned: whether the scores have no sign.
 
     Returns:
@@ -150,11 +179,12 @@ def write_scores(
     return path
 
 
-def _line(row: Mapping[str, Any], pieces: Pieces, target: int, unsigned: bool) -> dict[str, Any]:
+def _line(row: Mapping[str, Any], pieces: Pieces, target: int | None, unsigned: bool) -> dict[str, Any]:
     if not row.get("text") or not row.get("offsets"):
         raise InvalidInput(f"sample {row.get('id')!r} has no text with offsets to find the pieces in")
     try:
         scores = spread(row["text"], pieces, row["offsets"]).tolist()
     except InvalidInput as error:
         raise InvalidInput(f"sample {row['id']}: {error}") from error
-    return {"id": row["id"], "scores": scores, "target": target, "unsigned": unsigned}
+    explained = row.get("target", 1) if target is None else target
+    return {"id": row["id"], "scores": scores, "target": explained, "unsigned": unsigned}

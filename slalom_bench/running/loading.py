@@ -188,10 +188,10 @@ class Loader:
 
     def subject(self, cell: Cell) -> Subject:
         """The model of a cell on its task, loaded now if it is not yet."""
-        return self.model(cell.task, cell.model, cell.removal)
+        return self.model(cell.task, cell.model, cell.removal, cell.target)
 
-    def model(self, task: str, model: str, removal: str) -> Subject:
-        """A model on a task under a removal rule, loaded now if it is not yet."""
+    def model(self, task: str, model: str, removal: str, target: int | str | None = None) -> Subject:
+        """A model on a task under a removal rule, loaded now if it is not yet; what is said of it names the class."""
         key = (task, model, removal)
         if key not in self._subjects:
             loaded = self.task(task)
@@ -203,7 +203,7 @@ class Loader:
             note = self.note(task, model)
             self.reporter.say(
                 f"model {model}: {classifier.backend.dtype} on {classifier.backend.device}, "
-                f"weights {classifier.identity()[:12]}; explained: {classifier.usual_target} unless --target is given"
+                f"weights {classifier.identity()[:12]}; explained: {classifier.says_target(target)}"
                 + (f"; {note}" if note else "")
             )
             training = model_training(model, loaded.data, self.options)
@@ -284,7 +284,7 @@ class Loader:
         built = registry.models.build(model)
         if isinstance(built, OutlinedModel):
             return built.outline(self.task(task).data, self.options)
-        backend = self.model(task, model, suite.removal).classifier.backend
+        backend = self.model(task, model, suite.removal, suite.target).classifier.backend
         return Outline(backend.capabilities, backend.tokens, backend.max_length)
 
     def _say_task(self, suite: Suite, task: str) -> None:

@@ -10,7 +10,7 @@ from slalom_bench import registry
 from slalom_bench.core.options import ModelOptions
 from slalom_bench.core.types import Sample
 from slalom_bench.errors import InvalidInput
-from slalom_bench.running.external import describe, match, read_explanations
+from slalom_bench.running.external import check_targets, describe, match, read_explanations
 from slalom_bench.running.loading import Loader, Subject
 from slalom_bench.running.plan import Plan, Planned, Skip, make_cell, usable_metrics
 from slalom_bench.running.progress import Reporter
@@ -23,7 +23,16 @@ def sample_rows(suite: Suite, options: ModelOptions, reporter: Reporter) -> list
     """The samples that a method outside has to explain: ids, texts and the model's content tokens."""
     loader = Loader(options, reporter)
     subject, _, samples = _samples(loader, suite, loader.plan(suite))
-    return [describe(sample, subject.classifier.tokens) for sample in samples]
+    classifier, target = subject.classifier, _target(subject, suite)
+    return [
+        describe(sample, classifier.tokens, classifier.default_target(sample) if target is None else target)
+        for sample in samples
+    ]
+
+
+def _target(subject: Subject, suite: Suite) -> int | None:
+    """The number of the class that is explained; None for the usual one."""
+    return None if suite.target is None else subject.classifier.class_number(suite.target)
 
 
 def _samples(loader: Loader, suite: Suite, plan: Plan) -> tuple[Subject, Planned, list[Sample]]:
@@ -31,7 +40,7 @@ def _samples(loader: Loader, suite: Suite, plan: Plan) -> tuple[Subject, Planned
     if len(plan.subjects) != 1:
         raise InvalidInput(f"explanations belong to one task and model, not {len(plan.subjects)}")
     (planned,) = plan.subjects
-    subject = loader.model(planned.task, planned.model, suite.removal)
+    subject = loader.model(planned.task, planned.model, suite.removal, suite.target)
     examples = subject.task.data.evaluation[: planned.samples]
     return subject, planned, [subject.sample(example, suite.max_tokens) for example in examples]
 
@@ -66,8 +75,9 @@ def score_file(
     explanations = read_explanations(file)
     loader = Loader(options, reporter)
     plan = loader.plan(suite)
-    _, planned, samples = _samples(loader, suite, plan)
+    subject, planned, samples = _samples(loader, suite, plan)
     matched = match(explanations, samples)
+    check_targets(matched.pairs, subject.classifier, _target(subject, suite))
     if matched.unknown:
         raise InvalidInput(
             f"{file.name}: {len(matched.unknown)} ids are no samples of this run, {matched.unknown[0]!r} first; "

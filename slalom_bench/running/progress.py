@@ -6,7 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slalom_bench.running.notebook_bar import NotebookBar
 
 LINE_EVERY = 15.0
 """Seconds between plain progress lines inside one long cell."""
@@ -20,6 +23,7 @@ class Reporter:
 
         self.console = Console(stderr=True, quiet=not show, highlight=False)
         self._bars: Any = None
+        self._notebook: NotebookBar | None = None
         self._cells: Any = None
         self._samples: Any = None
         self._title = ""
@@ -38,16 +42,22 @@ class Reporter:
     @contextmanager
     def running(self, cells: int, samples: int) -> Iterator[None]:
         """Bars (or lines) for a run of so many cells, and so many samples over all of them."""
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
         self._cell_count, self._begun, self._start = cells, 0, time.monotonic()
         self._total, self._done = samples, Counter()
-        if self.console.quiet or not (self.console.is_terminal or self._has_widgets()):
+        if self.console.is_jupyter and not self.console.quiet:
+            from slalom_bench.running.notebook_bar import NotebookBar
+
+            self._notebook = NotebookBar(samples)
+            try:
+                yield
+            finally:
+                self._notebook.close()
+                self._notebook = None
+            return
+        if self.console.quiet or not self.console.is_terminal:
             yield
             return
-        rate = TextColumn("{task.fields[rate]}")
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
-        with Progress(*columns, console=self.console, transient=True) as self._bars:
+        with self._progress() as self._bars:
             self._samples = self._bars.add_task("samples", total=samples, rate="")
             self._cells = self._bars.add_task("cells", total=cells, rate="")
             try:
@@ -55,18 +65,31 @@ class Reporter:
             finally:
                 self._bars = None
 
-    def _has_widgets(self) -> bool:
-        """Whether this is a notebook that can draw bars; elsewhere there are lines."""
-        from importlib.util import find_spec
+    def _progress(self) -> Any:
+        """Bars whose numbers always stand in full: on a narrow terminal what is being done takes a second line."""
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
 
-        return self.console.is_jupyter and find_spec("ipywidgets") is not None
+        whole, folded = Column(no_wrap=True), Column(no_wrap=False, overflow="fold")
+        return Progress(
+            TextColumn("{task.description}", markup=False, table_column=folded),
+            BarColumn(20, table_column=whole),
+            MofNCompleteColumn(table_column=whole),
+            TextColumn("{task.fields[rate]}", markup=False, table_column=whole),
+            TimeRemainingColumn(table_column=whole),
+            console=self.console,
+            transient=True,
+        )
 
     def cell(self, title: str, missing: int, total: int) -> None:
         """A cell begins, with so many of its samples still to do."""
         self._title = title
         self._begun += 1
         self._total -= total - missing
-        if self._bars is not None:
+        if self._notebook is not None:
+            self._notebook.title, self._notebook.samples = title, self._total
+            self._notebook.show()
+        elif self._bars is not None:
             self._bars.update(self._cells, description=title)
             self._bars.advance(self._samples, total - missing)
         else:
@@ -76,7 +99,10 @@ class Reporter:
     def sample(self, done: int, missing: int, title: str = "", worker: str = "") -> None:
         """One sample of a cell, the current one unless another is named, is done."""
         self._done[worker] += 1
-        if self._bars is not None:
+        if self._notebook is not None:
+            self._notebook.done = self._done.total()
+            self._notebook.show()
+        elif self._bars is not None:
             self._bars.advance(self._samples)
             speed = self._bars.tasks[self._samples].speed
             self._bars.update(self._samples, rate=f"{speed:.2f}/s{self._by_worker()}" if speed else "")

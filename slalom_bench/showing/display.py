@@ -66,7 +66,7 @@ def section(
         parts += [legend(shown, explained.target_name), Padding(coloured(shown, reading), (0, 0, 0, 2))]
     if top:
         parts.append(table(result, result.explanation, reading, top))
-        parts += [Padding(Text(line, "dim"), (0, 0, 0, 2)) for line in said(result.explanation)]
+        parts += [Padding(Text(line, "dim"), (0, 0, 0, 2)) for line in said(result.explanation, explained.log_odds)]
     return parts
 
 
@@ -138,9 +138,9 @@ def table(result: Result, explanation: Explanation, reading: Reading, top: int) 
     return out
 
 
-def said(explanation: Explanation) -> list[str]:
+def said(explanation: Explanation, log_odds: float) -> list[str]:
     """What the columns mean, and how good the method's own computation was."""
-    meant, good = meanings(explanation), quality(explanation)
+    meant, good = meanings(explanation), quality(explanation, log_odds)
     lines = [f"{name}: {meant[name]}" for name in columns(explanation) if name in meant]
     return [*lines, *([f"how good it is: {good}"] if good else [])]
 

@@ -38,7 +38,7 @@ def page(explained: ExplainedText) -> str:
         lstrip_blocks=True,
     )
     reading = explained.reading()
-    panels = [panel(result, reading) for result in explained.results]
+    panels = [panel(result, reading, explained.log_odds) for result in explained.results]
     narrow = [shown for shown in panels if not shown["wide"]]
     if len(narrow) % 2:
         narrow[-1]["wide"] = True
@@ -70,12 +70,14 @@ def write_page(path: Path, content: str) -> None:
 def facts(explained: ExplainedText) -> list[str]:
     """What the page says of the model and the text."""
     found = [f"{len(explained.sample)} tokens", f"budget {explained.budget} queries", f"seed {explained.seed}"]
+    if any(result.intervals for result in explained.results):
+        found[-1] += "; in brackets, under All scores, where 95 % of other seeds' scores fall"
     if explained.sample.truncated:
         found.append(f"{explained.sample.truncated} more tokens not read")
     return found
 
 
-def panel(result: Result, reading: Reading) -> dict[str, Any]:
+def panel(result: Result, reading: Reading, log_odds: float) -> dict[str, Any]:
     """One explainer: the text once for each score that is shown, and for SLALOM the scatter plot."""
     shown: dict[str, Any] = {
         "explainer": visible(result.explainer),
@@ -86,7 +88,7 @@ def panel(result: Result, reading: Reading) -> dict[str, Any]:
     if result.explanation is None:
         return shown
     shown["cost"] = result.spent
-    shown["quality"] = quality(result.explanation)
+    shown["quality"] = quality(result.explanation, log_odds)
     meant = meanings(result.explanation)
     shown["layers"] = [
         {
@@ -128,8 +130,17 @@ def units(explained: ExplainedText, reading: Reading) -> list[dict[str, Any]]:
 
 def rows(explained: ExplainedText, reading: Reading) -> list[list[str]]:
     """Every unit with every score, for the table."""
-    scores = [reading.sums(e.scores[name]) for _, e in explained.done for name in columns(e)]
-    return [[unit.label, *(signed(values[i]) for values in scores)] for i, unit in enumerate(reading.units)]
+    made = [_cells(result, e.scores[name], name, reading) for result, e in explained.done for name in columns(e)]
+    return [[unit.label, *(cells[i] for cells in made)] for i, unit in enumerate(reading.units)]
+
+
+def _cells(result: Result, scores: Floats, name: str, reading: Reading) -> list[str]:
+    """A score of every unit, with the interval of other seeds where several were asked for."""
+    cells = [signed(value) for value in reading.sums(scores)]
+    if name not in result.intervals:
+        return cells
+    low, high = (reading.sums(side) for side in result.intervals[name].T)
+    return [f"{cell} ({signed(a)} to {signed(b)})" for cell, a, b in zip(cells, low, high, strict=True)]
 
 
 def signed(value: float) -> str:

@@ -106,12 +106,19 @@ class ExplainedText:
         return frame
 
     def top(self, count: int = 5, explainer: str | int = 0) -> Any:
-        """A frame of the tokens that contribute most by one explainer, strongest first, with the scores of tables."""
+        """A frame of the tokens that contribute most by one explainer, strongest first, with the scores of tables.
+
+        Where several seeds were asked for, `low` and `high` say where what a token contributes falls under another.
+        """
         explanation = self[explainer]
-        name = self.done[explainer][0].explainer if isinstance(explainer, int) else explainer
-        frame = self.to_frame().xs(name, axis=1, level="explainer")
-        order = np.argsort(-np.abs(explanation.scores[contribution(explanation)]), kind="stable")[:count]
-        return frame.iloc[order][columns(explanation)]
+        result = next(result for result, said in self.done if said is explanation)
+        main = contribution(explanation)
+        order = np.argsort(-np.abs(explanation.scores[main]), kind="stable")[:count]
+        frame = self.to_frame().xs(result.explainer, axis=1, level="explainer")[columns(explanation)]
+        if main in result.intervals:
+            for at, (name, ends) in enumerate(zip(("low", "high"), result.intervals[main].T, strict=True), start=1):
+                frame.insert(at, name, ends)
+        return frame.iloc[order]
 
     def reading(self) -> Reading:
         """The text as a reader sees its tokens."""

@@ -265,7 +265,8 @@ def strips(
 def _bar(x: Axis, low: float, high: float, cy: float, log: bool) -> Markup:
     if log and low <= 0:
         return Markup("")
-    return _line(x.at(low), cy, x.at(high), cy, "whisker")
+    ends = (min(max(x.at(value), x.start), x.end) for value in (low, high))  # few texts have intervals beyond any axis
+    return _line(next(ends), cy, next(ends), cy, "whisker")
 
 
 def whisker(low: float, mean: float, high: float, ends: tuple[float, float]) -> Markup:

@@ -108,8 +108,11 @@ def _board(board: Board, link: str) -> list[str]:
     ]
 
 
-def across(found: Sequence[Headline], link: Callable[[str], str]) -> str:
-    """The answers across tasks: a row a task and tier, a column a purpose; `link` leads to a task's page."""
+def across(found: Sequence[Headline], link: Callable[[str], str], upright: bool = False) -> str:
+    """The answers across tasks: a row a task and tier, a column a purpose; `link` leads to a task's page.
+
+    `upright` turns rows into columns, for pages that are narrower than all purposes side by side.
+    """
     if not found:
         return "No results yet."
     header, rows = answers.overview_table(found)
@@ -119,7 +122,9 @@ def across(found: Sequence[Headline], link: Callable[[str], str]) -> str:
         f"**Bold**: significantly better than every other. {answers.TIED} What removals do is foretold by a surrogate: "
         "its error over that of predicting no change, for few tokens, many, spans, sentences and the most influential."
     )
-    return f"{markdown.table([escape(head) for head in header], lines)}\n\n{note}"
+    grid = [[escape(head) for head in header], *lines]
+    first, *rest = zip(*grid, strict=True) if upright else grid
+    return f"{markdown.table(first, rest)}\n\n{note}"
 
 
 def _cell(cell: Said | str) -> str:

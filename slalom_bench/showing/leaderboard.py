@@ -16,7 +16,7 @@ from slalom_bench.results.headline import Headline, headline
 from slalom_bench.results.submission import Submission, read_submission
 from slalom_bench.results.verification import problems
 from slalom_bench.running.files import write_text
-from slalom_bench.showing import front, markdown
+from slalom_bench.showing import front, markdown, wording
 from slalom_bench.showing.page import FIRST, GROUPS, TABLE_ROWS, front_page, pages
 from slalom_bench.showing.views import first_rows
 
@@ -132,9 +132,8 @@ def overview(found: Sequence[Headline], made: Mapping[str, Sequence[Board]]) -> 
         models = sorted({board.identity.model.name for board in own})
         rows = sum(len(board.rows) for board in own)
         names = ", ".join(safe_text.markdown(model) for model in models)
-        lines.append(
-            f"- [{safe_text.markdown(task)}]({front.stem(task)}.md): {len(own)} tables, {rows} rows, on {names}"
-        )
+        size = f"{wording.count(len(own), 'table')}, {wording.count(rows, 'row')}"
+        lines.append(f"- [{safe_text.markdown(task)}]({front.stem(task)}.md): {size}, on {names}")
     parts = [
         MARK,
         "# Leaderboards",

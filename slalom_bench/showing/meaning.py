@@ -15,6 +15,10 @@ from slalom_bench.surrogates.slalom import SlalomSurrogate
 
 _HALVES = 32
 """Halves of a text that a process is asked about."""
+_LITTLE = 0.1
+"""Share of what a process foretells below which the part that foretells it says little."""
+_NEAR = 0.05
+"""Log-odds by which a surrogate may miss the whole text and need not say so."""
 _QUALITY: dict[str, Callable[[float], str]] = {
     "mse": lambda v: f"off by {number(math.sqrt(v))} log-odds on its own queries (root mean square)",
     "r2": lambda v: f"{100 * v:.0f} % of the variance of its own queries explained, as it weighs them",
@@ -50,10 +54,11 @@ def meanings(explanation: Explanation) -> dict[str, str]:
     return {name: words for name, words in said.items() if name in explanation.scores}
 
 
-def quality(explanation: Explanation) -> str:
+def quality(explanation: Explanation, log_odds: float | None = None) -> str:
     """How good the fit, or whatever the method computes, is by its own account; empty where it says nothing.
 
     A process passes through what it asked, so that its error there says nothing: it knows how unsure it is instead.
+    A surrogate that was not made to agree with the model on the whole text (`log_odds`) says by how much it does not.
     """
     found = average([explanation.diagnostics])
     parts = []
@@ -66,5 +71,13 @@ def quality(explanation: Explanation) -> str:
             f"by its own account off by {number(one)} log-odds where a token goes, by {number(many)} where half of the "
             "text does (one standard deviation)"
         )
+        if "parts" in explanation.diagnostics:
+            share = explanation.diagnostics["parts"].get("slalom", 0.0)
+            little = "" if share >= _LITTLE else ", so value and importance say little here"
+            parts.append(f"what its SLALOM foretells has {number(100 * share)} % of the mean square of it all{little}")
     parts += [words(found[name]) for name, words in _QUALITY.items() if name in found]
+    if explanation.surrogate is not None and log_odds is not None:
+        whole = float(explanation.surrogate.predict(np.ones((1, len(explanation)), dtype=bool))[0])
+        if abs(whole - log_odds) > _NEAR:
+            parts.append(f"of the whole text it says {whole:+.2f}, the model {log_odds:+.2f}")
     return "; ".join(part for part in parts if part)

@@ -16,7 +16,7 @@ from slalom_bench.showing.units import Reading
 
 if TYPE_CHECKING:
     from slalom_bench.core.types import Explanation, Floats
-    from slalom_bench.showing.explained import ExplainedText
+    from slalom_bench.showing.explained import ExplainedText, Result
 
 FORMATS = (".svg", ".png", ".pdf")
 TOWARDS, AGAINST, MUCH = "#2a78d0", "#d9661f", "#7a46b8"
@@ -94,10 +94,10 @@ def figure(explained: ExplainedText) -> Any:
     for row, (result, explanation) in enumerate(slalom):
         scatters.append((drawn.add_subplot(grid[row, :4]), explanation))
         scatter(scatters[-1][0], explanation, reading, result.explainer, explained.target_name)
-        bars(drawn.add_subplot(grid[row, 4:]), explanation, reading, "")
+        bars(drawn.add_subplot(grid[row, 4:]), result, explanation, reading, "")
     for i, (result, explanation) in enumerate(others):
         row, first = len(slalom) + 3 * i // columns, 3 * i % columns
-        bars(drawn.add_subplot(grid[row, first : first + 3]), explanation, reading, result.explainer)
+        bars(drawn.add_subplot(grid[row, first : first + 3]), result, explanation, reading, result.explainer)
     drawn.draw_without_rendering()
     for axes, explanation in scatters:
         name_points(axes, explanation, reading)
@@ -141,12 +141,15 @@ def name_points(axes: Any, explanation: Explanation, reading: Reading) -> None:
         text.set(position=(x, y), ha="center", va="center")
 
 
-def bars(axes: Any, explanation: Explanation, reading: Reading, title: str) -> None:
-    """The units that contribute most, the strongest on top."""
+def bars(axes: Any, result: Result, explanation: Explanation, reading: Reading, title: str) -> None:
+    """The units that contribute most, the strongest on top; lines are where 95 % of other seeds' scores fall."""
     chosen, name = strongest(explanation, reading, BARS), contribution(explanation)
     scores = reading.sums(explanation.scores[name])[chosen]
     colours = sign_colours(scores, name in explanation.unsigned)
     axes.barh(np.arange(len(chosen)), scores, color=colours, height=0.72)
+    if name in result.intervals:
+        low, high = (reading.sums(side)[chosen] for side in result.intervals[name].T)
+        axes.hlines(np.arange(len(chosen)), low, high, color=INK, linewidth=1, gid="seeds")
     axes.axvline(0.0, color=FAINT, linewidth=1, zorder=0)
     axes.set_yticks(np.arange(len(chosen)), [shorten(reading.units[i].label) for i in chosen], parse_math=False)
     axes.invert_yaxis()

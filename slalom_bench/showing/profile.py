@@ -12,10 +12,7 @@ from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.profiling import pareto_front
 
 COLUMNS: dict[str, Callable[[ProfileRow], str]] = {
-    "task": lambda row: row.task,
-    "model": lambda row: row.model,
-    "explainer": lambda row: row.explainer,
-    "budget": lambda row: str(row.budget),
+    "explainer, budget": lambda row: f"{row.explainer}, {row.budget}",
     "seconds (median)": lambda row: f"{row.seconds:.3f}",
     "quartiles": lambda row: f"{row.seconds_low:.3f} to {row.seconds_high:.3f}",
     "in model": lambda row: f"{row.model_seconds:.3f}",
@@ -34,14 +31,20 @@ def profile_table(rows: Sequence[ProfileRow]) -> str:
     """The table of appendix F.6 in Markdown, with what it lacked."""
     from tabulate import tabulate
 
+    where = ["task", "model"], *([row.task, row.model] for row in rows)
+    head, *body = [[*place, *cells] for place, cells in zip(where, spelled(rows), strict=True)]
+    return tabulate(body, headers=head, tablefmt="github", disable_numparse=True)
+
+
+def spelled(rows: Sequence[ProfileRow]) -> list[list[str]]:
+    """The headings, and a line for each row: its costs, then its metrics."""
     labels = list(dict.fromkeys(label for row in rows for label in row.quality))
-    body = []
+    lines = [[*COLUMNS, *map(str, labels)]]
     for row in rows:
         means = [_mean(row, label) for label in labels]
         costs = [spell(row) for spell in COLUMNS.values()]
-        body.append([*costs, *("" if mean is None else f"{mean:.4g}" for mean in means)])
-    head = [*COLUMNS, *map(str, labels)]
-    return tabulate(body, headers=head, tablefmt="github", disable_numparse=True)
+        lines.append([*costs, *("" if mean is None else f"{mean:.4g}" for mean in means)])
+    return lines
 
 
 def _mean(row: ProfileRow, label: MetricLabel) -> float | None:

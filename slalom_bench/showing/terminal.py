@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import Run
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.runner import RunResult
+from slalom_bench.showing.columns import HEAD, NAME, blocks, folded, grid, terminal, wide
 from slalom_bench.showing.comparing import arithmetic, interval, lead, notes, quality_line
 from slalom_bench.showing.wording import TOO_FEW, about_model, cut, heading, training
 
@@ -107,52 +107,24 @@ def spell(cell: BoardCell | None, intervals: bool = True) -> str:
 
 
 COSTS = ("queries", "model s", "total s", "failed")
-NARROW = 80
-"""Characters that every terminal is taken to have."""
-NAME, HEAD = 30, 13
-"""Longest line of a row's name and of a column's heading; what is longer goes on in the next line."""
-GAP = 2
-"""Characters between two columns."""
 
 
 def print_tables(made: Sequence[Board]) -> None:
     """Each board on stdout; columns that do not fit side by side stand under each other, nothing is cut."""
-    from rich.console import Console
     from rich.text import Text
 
-    console = Console(highlight=False)
-    width = console.width = max(console.width, NARROW)
+    console = terminal()
     for board in made:
         console.print(Text(board.title), style="bold")
         names = ["explainer", *(folded(row.name, NAME) for row in board.rows)]
-        room = width - _wide(names)
-        whole = _blocks(_columns(board, intervals=True), room)
+        room = console.width - wide(names)
+        whole = blocks(_columns(board, intervals=True), room)
         intervals = len(whole) == 1
-        for block in whole if intervals else _blocks(_columns(board, intervals=False), room):
-            console.print(_table(names, block))
+        for block in whole if intervals else blocks(_columns(board, intervals=False), room):
+            console.print(grid(names, block, COSTS))
             console.print()
         console.print(Text(_caption(board, intervals)), style="dim")
         console.print()
-
-
-def folded(text: str, width: int) -> str:
-    """A name over several lines, broken after dashes, colons and commas where it can be.
-
-    >>> folded("faithfulness-correlation ↑", 13)
-    'faithfulness-\\ncorrelation ↑'
-    """
-    lines = [""]
-    for part in re.split(r"(?<=[-:,])", text):
-        if len(lines[-1]) + len(part.rstrip()) > width and lines[-1]:
-            lines.append("")
-        lines[-1] += part
-        while len(lines[-1].rstrip()) > width:
-            lines[-1:] = [lines[-1][:width], lines[-1][width:]]
-    return "\n".join(line.rstrip() for line in lines)
-
-
-def _wide(texts: Sequence[str]) -> int:
-    return max(len(line) for text in texts for line in text.split("\n"))
 
 
 def _columns(board: Board, intervals: bool) -> list[list[str]]:
@@ -168,34 +140,6 @@ def _columns(board: Board, intervals: bool) -> list[list[str]]:
         for row in board.rows
     ]
     return columns + [[name, *cells] for name, cells in zip(COSTS, zip(*spent, strict=True), strict=True)]
-
-
-def _blocks(columns: Sequence[list[str]], width: int) -> list[list[list[str]]]:
-    """The columns in their order, cut where the next one would not fit into so many characters."""
-    blocks: list[list[list[str]]] = [[]]
-    used = 0
-    for column in columns:
-        needed = _wide(column) + GAP
-        if blocks[-1] and used + needed > width:
-            blocks.append([])
-            used = 0
-        blocks[-1].append(column)
-        used += needed
-    return blocks
-
-
-def _table(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Any:
-    """One block of columns; what a registered or submitted name holds is text, never markup."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, GAP, 0, 0), pad_edge=False, collapse_padding=True)
-    for column in (names, *columns):
-        justify: Any = "right" if column[0] in COSTS else "left"
-        table.add_column(Text(column[0]), justify=justify, vertical="top", no_wrap=True, min_width=_wide(column))
-    for cells in zip(names[1:], *(column[1:] for column in columns), strict=True):
-        table.add_row(*map(Text, cells))
-    return table
 
 
 def _caption(board: Board, intervals: bool) -> str:

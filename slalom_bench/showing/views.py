@@ -36,7 +36,9 @@ def help_text(info: MetricInfo) -> str:
     """What a metric measures, in which unit, and which way is better."""
     unit = f" Unit: {info.unit}." if info.unit else ""
     params = "".join(f" {key}={value}" for key, value in info.params.items())
-    return f"{info.summary} {info.direction.capitalize()} is better.{unit} Version {info.version}{params}."
+    said = info.summary.replace("`", "")  # a page has no Markdown
+    way = "" if f"{info.direction} is better" in said else f" {info.direction.capitalize()} is better."
+    return f"{said}{way}{unit} Version {info.version}{params}."
 
 
 def column(label: MetricLabel, info: MetricInfo) -> dict[str, str]:

@@ -69,7 +69,7 @@ def facts(board: Board) -> list[tuple[str, str]]:
         ("budget", f"{said.budget:,} queries a sample"),
         ("protocol", said.protocol),
         ("removal", f"{said.removal} v{said.removal.version}"),
-        *([] if said.target is None else [("explained", f"class {said.target}")]),
+        ("explained", "class 1 of two, else the predicted one" if said.target is None else f"class {said.target}"),
     ]
 
 
@@ -95,12 +95,17 @@ def standing(row: BoardRow) -> str:
     if row.also:
         elsewhere = {claim.submission.origin.machine for claim in row.also} - {row.machine, None}
         where = "reproduced elsewhere" if elsewhere else "reproduced"
-        parts.append(f"{where}, largest difference {row.largest:.1g} of a value ({_files(len(row.also))})")
+        parts.append(f"{where}, largest difference {row.largest:.1g} of a value ({count(len(row.also), 'other file')})")
     return "; ".join(parts) or "not recomputed"
 
 
-def _files(count: int) -> str:
-    return "1 other file" if count == 1 else f"{count} other files"
+def count(number: int, what: str) -> str:
+    """So many of what takes an s.
+
+    >>> count(1, "table"), count(1234, "other file")
+    ('1 table', '1,234 other files')
+    """
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def recomputed(rows: Sequence[BoardRow]) -> str:

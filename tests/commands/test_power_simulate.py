@@ -60,7 +60,7 @@ def test_a_given_difference_is_looked_for(made):
 def test_every_metric_is_answered_by_default_and_printed(finished, made, capsys):
     power_command(finished)
     text = capsys.readouterr().out
-    assert "needed on the board" in text
+    assert "needed alone" in text
     power_command(finished, as_json=True)
     found = json.loads(capsys.readouterr().out)
     assert {row["metric"] for row in found} == {"strict-fidelity", "deletion"}

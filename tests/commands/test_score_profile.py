@@ -77,6 +77,22 @@ def test_bad_files_and_names_are_refused(tmp_path, samples):
         call("score", short, "--name", "lime", *WHERE)
 
 
+def test_the_samples_name_the_class_and_explanations_of_another_are_refused(tmp_path, samples):
+    assert {sample["target"] for sample in samples} == {1}
+    file = tmp_path / "negative.jsonl"
+    done = call("score", str(file), "--write-samples", *WHERE, "--target", "negative")
+    assert "explained: class 0 (negative)\n" in done.stderr
+    assert {json.loads(line)["target"] for line in file.read_text().splitlines()} == {0}
+    rows = [{"id": sample["id"], "scores": [1.0] * len(sample["ids"]), "target": 0} for sample in samples]
+    mine = write(tmp_path / "mine.jsonl", rows)
+    options = [mine, "--metric", "deletion", "--out", str(tmp_path / "run"), *WHERE]
+    with pytest.raises(InvalidInput, match=r"`target` is class 0, but class 1 \(positive\) .* give --target"):
+        call("score", *options)
+    assert call("score", *options, "--target", "0").exit_code == 0
+    (cell,) = read_run(tmp_path / "run").cells
+    assert cell.identity.target == 0
+
+
 def test_the_profile_counts_times_and_draws(tmp_path):
     out = tmp_path / "run"
     words = [

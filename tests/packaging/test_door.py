@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from configparser import ConfigParser
@@ -39,6 +40,25 @@ def test_the_citation_is_of_this_version():
     said = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert said["version"] == VERSION
     assert {"cff-version", "message", "title", "authors", "license"} <= said.keys()
+
+
+def test_the_guide_names_the_texts_of_the_published_rows():
+    found = {
+        json.loads(file.read_text())["task"]["content"][:12] for file in ROOT.glob("leaderboards/results/imdb_*.json")
+    }
+    (named,) = re.findall(r"official test reviews, content `(\w{12})`", (ROOT / "CONTRIBUTING.md").read_text())
+    assert found == {named}
+
+
+def test_the_release_notes_name_the_versions_that_are_registered():
+    from slalom_bench import registry
+
+    text = (ROOT / "docs/release-notes.md").read_text()
+    said = re.findall(r"`([a-z-]+)`[^`,;]*? (\d+)\b", text)
+    versions = {entry.name: entry.version for kind in registry.KINDS.values() for entry in kind.entries()}
+    named = {name: int(version) for name, version in said if name in versions}
+    assert {"strict-fidelity", "slalom-anchor", "fidelity-few", "nb-spearman", "mini-bert"} <= named.keys()
+    assert named == {name: versions[name] for name in named}
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")), ids=lambda file: file.name)

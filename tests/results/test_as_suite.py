@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from slalom_bench.commands.submit import submit_command
@@ -42,3 +44,21 @@ def test_the_command_says_it_and_writes_the_file_all_the_same(finished, tmp_path
     told = capsys.readouterr()
     assert len(told.out.splitlines()) == 2
     assert "this is not the suite as it is (test is no suite of slalom-bench" in told.err
+
+
+def test_texts_that_no_other_file_of_the_folder_has_are_said(lab, tmp_path, capsys):
+    mine, theirs = (lab.run(tmp_path / name, explainers=("zero",), budgets=(9,)) for name in ("mine", "theirs"))
+    results = tmp_path / "results"
+    submit_command(theirs, results)
+    submit_command(mine, results)
+    assert "other texts" not in capsys.readouterr().err
+    (file,) = results.glob("*.json")
+    data = json.loads(file.read_text())
+    data["task"] |= {"content": "0" * 64, "source": "another edition"}
+    file.unlink()
+    (results / "other.json").write_text(json.dumps(data))
+    (results / "broken.json").write_text("{")
+    submit_command(mine, results)
+    told = capsys.readouterr().err
+    assert "synthetic-slalom is " in told
+    assert "and 000000000000 (another edition) there): the rows stand in tables of their own" in told

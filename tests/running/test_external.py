@@ -118,7 +118,7 @@ def test_a_file_made_from_described_samples_can_be_scored(write):
     weights = {f"w{i}": 0.1 * i - 0.5 for i in range(12)}
     classifier = Classifier(bag_of_words(weights))
     example = Example("s", " ".join(weights))
-    told = describe(classifier.encode(example), classifier.tokens)
+    told = describe(classifier.encode(example), classifier.tokens, 1)
     assert told["tokens"] == list(weights)
     assert told["text"][slice(*told["offsets"][1])] == "w1"
     # an outside method that knows the truth

@@ -35,6 +35,24 @@ def test_a_piece_over_several_tokens_is_shared_by_characters_and_sums_are_kept()
     assert spread(TEXT, [("A good", 3.0), ("film", 4.0)], OFFSETS).sum() == 7.0
 
 
+def test_what_a_tokenizer_leaves_out_of_the_text_is_no_other_text():
+    text = "A caf\u00e9<br /><br />was \x96 \u2603 good"
+    offsets = [(0, 1), (2, 6), (18, 21), (24, 25), (26, 30)]
+    assert [text[a:b] for a, b in offsets] == ["A", "caf\u00e9", "was", "\u2603", "good"]
+    pieces = [("[CLS]", 9.0), ("a", 1.0), ("cafe", 2.0), ("was", 3.0), ("[UNK]", 5.0), ("good", 4.0), ("[SEP]", 9.0)]
+    assert spread(text, pieces, offsets).tolist() == [1.0, 2.0, 3.0, 5.0, 4.0]
+    pieces = [("", 9.0), ("[UNK]", 5.0), ("", 9.0), ("so", 1.0), ("[UNK]", 7.0), ("[SEP]", 9.0), ("", 9.0)]
+    assert spread("\u2603 so \u2603", pieces, [(0, 1), (2, 4), (5, 6)]).tolist() == [5.0, 1.0, 7.0]
+
+
+def test_what_captum_and_shap_say_of_a_shipped_models_tokens_is_found_in_reviews():
+    text = "Isn't it?<br /><br />A caf\u00e9 \x96 and nothing   but \u201cbaf\ufb02ing\u201d films"
+    e = slalom_bench.explain(text, explainer="leave-one-out", budget=60)
+    (record,) = e.to_captum()
+    found = spread(text, read_foreign([record])[0], e.sample.offsets.tolist())
+    np.testing.assert_allclose(found, np.asarray(record.word_attributions), atol=1e-12)
+
+
 def test_another_text_is_an_error():
     with pytest.raises(InvalidInput, match="'bad' does not stand"):
         spread(TEXT, [("A", 1.0), ("bad", 2.0)], OFFSETS)
@@ -89,3 +107,12 @@ def test_the_file_is_one_that_score_reads(tmp_path):
         slalom_bench.write_scores([[("A", 1.0)], [("A", 1.0)]], samples, tmp_path / "mine.jsonl")
     with pytest.raises(InvalidInput, match="sample s1: 'bad'"):
         slalom_bench.write_scores([[("bad", 1.0)]], samples, tmp_path / "mine.jsonl")
+
+
+def test_the_class_is_the_one_that_the_samples_name(tmp_path):
+    samples = tmp_path / "samples.jsonl"
+    samples.write_text(json.dumps({"id": "s1", "text": TEXT, "target": 2, "offsets": OFFSETS}) + "\n", encoding="utf-8")
+    pieces = [[("A", 0.0), ("good", 2.0), ("film", 4.0)]]
+    assert read_explanations(slalom_bench.write_scores(pieces, samples, tmp_path / "a.jsonl"))["s1"].target == 2
+    given = slalom_bench.write_scores(pieces, samples, tmp_path / "b.jsonl", target=0)
+    assert read_explanations(given)["s1"].target == 0

@@ -49,6 +49,22 @@ def test_a_class_says_itself_what_its_base_says_of_the_family():
     assert few.summary != many.summary
 
 
+def test_every_explainers_card_says_its_least_budget():
+    said = re.compile(r"budget of at least|least budget|(?:[Oo]ne|No) query|Two queries")
+    lacking = [
+        e.name
+        for e in registry.explainers.entries()
+        if not said.search(" ".join(f"{e.summary} {card(e).text}".split()))
+    ]
+    assert lacking == []
+
+
+def test_no_card_says_what_is_meant_for_who_writes_a_subclass():
+    for registered in registry.KINDS.values():
+        for entry in registered.entries():
+            assert "subclass" not in card(entry).text, entry.name
+
+
 def test_the_card_of_a_plug_in_is_made_of_its_docstring():
     with registry.explainers.scratch():
 

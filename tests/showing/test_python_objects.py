@@ -31,6 +31,9 @@ def test_an_explained_text_is_short_to_print_and_subscripted_by_explainer(explai
     with pytest.raises(UnknownName, match="leave-one-out"):
         explained["leave-one-in"]
     assert len(repr(explained.results[0])) < 100
+    assert repr(explained["leave-one-out"]) == (
+        "<explanation of class 1 over 6 tokens: attribution (primary); LinearSurrogate>"
+    )
 
 
 def test_frames_hold_every_score_and_the_top_is_sorted(explained):
@@ -78,6 +81,27 @@ def test_other_seeds_say_where_scores_fall():
     scores = one["random"].scores[contribution(one["random"])]
     again = slalom_bench.explain(TEXT, model=count_good, explainer="random")
     np.testing.assert_array_equal(scores, again["random"].scores[again["random"].primary])
+
+
+def test_frames_pages_and_figures_show_the_intervals_over_seeds():
+    one = slalom_bench.explain(TEXT, model=count_good, explainer=["random", "leave-one-out"], seeds=5)
+    top = one.top(2, "random")
+    assert list(top) == [one["random"].primary, "low", "high"]
+    ends = one.results[0].intervals[one["random"].primary]
+    positions = top.index.get_level_values("position").to_numpy()
+    np.testing.assert_array_equal(top[["low", "high"]].to_numpy(), ends[positions])
+    assert list(one.top(2, "leave-one-out")) == ["attribution"]
+    assert one.to_html().count(" to ") >= len(TEXT.split())
+    assert "95 % of other seeds" in one.to_html()
+    drawn = [line.get_gid() for axes in one.plot().axes for line in axes.collections]
+    assert drawn.count("seeds") == 1
+    single = slalom_bench.explain(TEXT, model=count_good, explainer="random")
+    assert "other seeds" not in single.to_html()
+
+
+def test_a_function_that_returns_a_row_a_class_is_told_how_to_say_so():
+    with pytest.raises(Exception, match=r'slalom_bench.wrap\(fn, output="probabilities" or "logits"\)'):
+        slalom_bench.explain(TEXT, model=lambda texts: [[0.3, 0.7]] * len(texts), explainer="zero")
 
 
 @pytest.fixture(scope="module")

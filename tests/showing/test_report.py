@@ -50,6 +50,20 @@ def test_the_report_has_every_part(report):
     assert "/home/me/x" in md  # a report is the user's own
 
 
+def test_an_interval_that_is_longer_than_the_axis_stays_inside_the_figure():
+    from slalom_bench.showing.figures import RIGHT, WIDTH, strips
+
+    # two texts: Student's interval of the geometric mean spans decades more than the scores do
+    drawn = str(strips([("slalom-anchor", "slalom", [0.01, 3.0], 0.17, 1e-10, 1e9)], "error"))
+    ((start, end),) = re.findall(r'<line x1="([\d.-]+)"[^>]*? x2="([\d.-]+)"[^>]*?class="whisker"', drawn)
+    name = float(re.search(r'<text x="([\d.]+)"[^>]*class="name"', drawn)[1])
+    assert name < float(start) < float(end) <= WIDTH - RIGHT
+
+
+def test_the_report_says_which_class_is_explained(report):
+    assert "explained class 1 of two, else the predicted one" in report[0]
+
+
 def test_the_report_is_one_file_that_loads_nothing(report):
     html = report[1]
     assert not re.search(r"<(?:script|img|iframe)[^>]+src=", html)
@@ -192,14 +206,16 @@ def test_what_changed_is_listed(lab, tmp_path):
     assert changed["package torch"][1] == "9.9"
     assert "weights of synthetic-slalom · slalom-transformer" in changed
     assert changed["version of explainer random"] == ("absent", "1")
-    assert all("random" in name for name in found.only_b)
+    assert all("random" in str(key) for key in found.only_b)
     assert len(found.only_b) == 2
 
 
 def test_runs_with_nothing_in_common_are_refused(lab, tmp_path):
     a = lab.run(tmp_path / "a", explainers=("zero",), budgets=(5,))
     b = lab.run(tmp_path / "b", explainers=("random",), budgets=(5, 6))
-    with pytest.raises(InvalidInput, match=r"in common \(budgets \[5\] and \[5, 6\]\): --budgets"):
+    with pytest.raises(
+        InvalidInput, match=r"no explainer with the same metric in common on synthetic-slalom.* budget 5 "
+    ):
         compare_runs(read_run(a), read_run(b))
 
 

@@ -60,6 +60,22 @@ def test_the_schema_and_the_commands_are_complete(made):
     assert len(re.findall(r"^## ", pages["commands.md"], re.MULTILINE)) == len(COMMANDS)
 
 
+def test_an_example_of_a_command_is_one_line_that_a_shell_takes(made):
+    lines = re.findall(r"^```sh\n(.*?)^```", made("reference").pages()["commands.md"], re.MULTILINE | re.DOTALL)
+    examples = [line for block in lines for line in block.splitlines()]
+    assert len(examples) > 40
+    assert [line for line in examples if "slalom-bench " not in line] == []
+
+
+def test_the_answers_on_the_site_are_upright_and_those_of_the_readme_are_not(made):
+    site = made("choosing").headline().splitlines()
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    across = next(line for line in readme if line.startswith("| task"))
+    assert site[0].startswith("| task")
+    purposes = [cell.strip() for cell in across.strip("|").split("|")]
+    assert [line.strip("|").split("|")[0].strip() for line in site[2 : len(purposes) + 1]] == purposes[1:]
+
+
 def test_notebooks_are_committed_without_output():
     for path in (ROOT / "docs" / "notebooks").glob("*.ipynb"):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]

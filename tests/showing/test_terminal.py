@@ -12,7 +12,8 @@ from slalom_bench.running.plan import make_plan
 from slalom_bench.running.runner import Runner
 from slalom_bench.running.store import RunStore
 from slalom_bench.running.suite import make_suite
-from slalom_bench.showing.terminal import NAME, print_tables, spell
+from slalom_bench.showing.columns import NAME
+from slalom_bench.showing.terminal import print_tables, spell
 from slalom_bench.showing.wording import TOO_FEW, facts
 
 LONG = "lime:kernel_width=12.5,tie=token,law=mixed"
