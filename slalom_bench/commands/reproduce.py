@@ -104,6 +104,11 @@ def _show_plans(
     typer.echo(
         f"\nin all {len(chosen)} entries, {len(planned)} cells, about {duration(total)} on this machine", err=as_json
     )
+    if scale == "quick":
+        said = "each alone, training its models, they took about"
+        typer.echo(
+            f"{said} {sum(entry.minutes for entry in chosen):.0f} min on one core when last measured", err=as_json
+        )
     if unknown:
         typer.echo(
             f"and what {len(unknown)} models take that are not here yet: {'; '.join(sorted(unknown))}", err=as_json

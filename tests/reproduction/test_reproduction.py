@@ -235,6 +235,22 @@ def test_cells_are_means_over_texts_of_means_over_seeds():
     assert filled.cells["C", "V"] is None
 
 
+def test_costs_are_medians_since_the_first_text_warms_up():
+    table = long(*(("a", 0, sample, "v", seconds) for sample, seconds in (("x", 9.0), ("y", 1.0), ("z", 2.0))))
+    rows, columns = {"A": {"model": "a"}}, {"V": {"name": "v"}}
+    seconds = fill(table.assign(metric="cost"), Layout(kind="table", metric="cost", rows=rows, columns=columns))
+    assert seconds.cells["A", "V"] == Value(2.0, None, 3)
+
+
+def test_the_report_says_the_size_and_what_has_no_value(tmp_path):
+    layout = tiny().layout.model_dump() | {"rows": {"repeated": {}, "elsewhere": {"model": "no-such-model"}}}
+    found = reproduce(tiny(layout=Layout(**layout)), tmp_path, "quick", ModelOptions(), Reporter(show=False))
+    for shown in (as_markdown([found]), as_html([found])):
+        assert "Texts: 9 at most. Models: bag-of-words. Queries: 50. Seeds: 0. Removal: delete." in shown
+        assert "Without a value at this scale: elsewhere." in shown
+    assert "| elsewhere" not in as_markdown([found])
+
+
 def test_rows_and_columns_intersect_and_sums_need_all_their_parts():
     table = long(("a", 0, "x", "v", 1.0), ("a", 0, "x", "w", 2.0), ("b", 0, "x", "v", 5.0))
     rows = {"A": {"model": "a", "name": ["v", "w"]}, "B": {"model": "b"}}
