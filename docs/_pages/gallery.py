@@ -1,12 +1,12 @@
-"""The gallery: a few texts explained by several methods, computed with the shipped models when the site is built."""
+"""The gallery: texts explained on the shipped models, as committed; `python docs/_pages/gallery.py` writes them."""
 
 from __future__ import annotations
 
-import os
+import json
 from html import escape
 from pathlib import Path
 
-from notebooks import SKIP
+from slalom_bench.showing.explaining import Explained, explain
 
 HERE = Path(__file__).resolve().parent
 BUDGET = 300
@@ -50,19 +50,33 @@ def pages() -> dict[str, str]:
     parts = [(HERE / "gallery.md").read_text(encoding="utf-8")]
     for text, model, methods, title, about in TEXTS:
         command = " ".join(f"--explainer {method}" for method in methods)
-        parts.append(f"## {title}\n\n{about}\n\n{frame(text, model, methods)}")
+        parts.append(f"## {title}\n\n{about}\n\n{frame(title)}")
         parts.append(
             f'```sh\nslalom-bench explain "{text}" --model {model} {command} --budget {BUDGET} --html page.html\n```'
         )
     return {"gallery.md": "\n\n".join(parts) + "\n"}
 
 
-def frame(text: str, model: str, methods: tuple[str, ...]) -> str:
-    """An explanation in a frame of its own."""
-    if os.environ.get(SKIP):
-        return "*left out of this quick build*"
-    import slalom_bench
+def kept(title: str) -> Path:
+    """Where an explanation is committed: what `slalom-bench explain --json` says."""
+    return HERE / "gallery" / f"{title.lower().replace(' ', '-').replace(',', '')}.json"
 
-    page = slalom_bench.explain(text, model=model, explainer=list(methods), budget=BUDGET).to_html()
-    inside = escape(page).replace("\n\n", "\n")  # an empty line would end the element for Markdown
-    return f'<iframe class="explanation" sandbox="allow-scripts" title="{escape(text)}" srcdoc="{inside}"></iframe>'
+
+def frame(title: str) -> str:
+    """A committed explanation in a frame of its own."""
+    explained = Explained.from_dict(json.loads(kept(title).read_text(encoding="utf-8")))
+    inside = escape(explained.to_html()).replace("\n\n", "\n")  # an empty line would end the element for Markdown
+    text = escape(explained.sample.text or "")
+    return f'<iframe class="explanation" sandbox="allow-scripts" title="{text}" srcdoc="{inside}"></iframe>'
+
+
+def main() -> None:
+    """Explain the texts anew and write what is committed."""
+    for text, model, methods, title, _ in TEXTS:
+        explained = explain(text, model=model, explainer=list(methods), budget=BUDGET)
+        kept(title).parent.mkdir(exist_ok=True)
+        kept(title).write_text(json.dumps(explained.to_dict(), indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

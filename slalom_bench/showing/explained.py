@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from slalom_bench.core.types import Cost, Explanation, Floats, Sample
 from slalom_bench.errors import UnknownName
+from slalom_bench.running.records import explanation_from_dict
 from slalom_bench.showing.labels import shorten
 from slalom_bench.showing.shades import columns, contribution
 from slalom_bench.showing.units import Reading, read
@@ -152,3 +153,21 @@ class ExplainedText:
                 for result in self.results
             ],
         }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What `to_dict` wrote, or `slalom-bench explain --json`: to look at it again without the model."""
+        sample = Sample("text", data["ids"], data["text"], data["offsets"], truncated=data["truncated"])
+        results = tuple(
+            Result(
+                said["explainer"],
+                None if said["explanation"] is None else explanation_from_dict(said["explanation"]),
+                None if said["cost"] is None else Cost(**said["cost"]),
+                said["reason"] or "",
+                {name: np.array(ends) for name, ends in said["intervals"].items()},
+            )
+            for said in data["results"]
+        )
+        same = {name: data[name] for name in ("model", "target", "log_odds", "probability", "seed", "budget")}
+        words, names = tuple(data["tokens"]), tuple(data["class_names"])
+        return cls(sample=sample, words=words, class_names=names, results=results, note=data["note"] or "", **same)

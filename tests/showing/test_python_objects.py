@@ -1,5 +1,7 @@
 """What `explain` and `run` give back in Python and notebooks, and what they take for a model."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -57,6 +59,12 @@ def test_a_notebook_gets_the_page_in_a_frame_of_its_own(explained, tmp_path):
         explained.to_html(tmp_path / "nowhere" / "page.html")
     assert explained.plot(tmp_path / "plot.svg").axes
     assert "good" in (tmp_path / "plot.svg").read_text(encoding="utf-8")
+
+
+def test_what_was_written_is_read_again_as_the_same_page(explained):
+    again = type(explained).from_dict(json.loads(json.dumps(explained.to_dict())))
+    assert again.to_html() == explained.to_html()
+    assert again.to_dict() == explained.to_dict()
 
 
 def test_other_packages_forms_hold_the_same_numbers(explained):

@@ -51,6 +51,20 @@ def test_tables_in_the_words_are_those_of_the_published_results(made):
         assert tables.rewritten(text) == text, f"{name} is stale: run `python docs/_pages/tables.py`"
 
 
+@pytest.mark.parametrize("at", range(4))
+def test_the_gallery_shows_what_the_explainers_say(made, at):
+    gallery = made("gallery")
+    text, model, methods, title, _ = gallery.TEXTS[at]
+    committed = gallery.Explained.from_dict(json.loads(gallery.kept(title).read_text()))
+    again = gallery.explain(text, model=model, explainer=list(methods), budget=gallery.BUDGET)
+    assert (committed.sample.text, committed.model) == (text, again.model)
+    assert committed.log_odds == pytest.approx(again.log_odds, abs=1e-4)
+    for method in methods:
+        for name, scores in again[method].scores.items():
+            assert committed[method].scores[name] == pytest.approx(scores, abs=0.02, rel=0.02)
+    assert "<iframe" in gallery.pages()["gallery.md"]
+
+
 def test_the_schema_and_the_commands_are_complete(made):
     from slalom_bench.cli import COMMANDS
     from slalom_bench.results.submission import Submission
