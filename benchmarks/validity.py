@@ -214,6 +214,11 @@ def submissions() -> list[Submission]:
     return [each for each in found if (each.removal.name, each.max_tokens) == ("delete", 256)]
 
 
+def titled(submission: Submission) -> str:
+    """Which table: its model, and how many texts, since a model may have several."""
+    return f"{submission.model.name}, {len(submission.samples)} texts"
+
+
 def columns(submission: Submission, name: str) -> dict[str, dict[str, float | None]]:
     """The scores of every explainer by one metric, the first version that the file has of it."""
     label = next(label for label, info in submission.metrics.items() if info.name == name)
@@ -237,7 +242,7 @@ def saturated(found: Sequence[Submission]) -> Table:
             scores = turn(scores, info.direction, "linear")
             apart = all_pairs(scores).told_apart(info.relevant).sum() / (m * (m - 1) / 2)
             old = f"{old_marks(scores).sum():.0f} of {m} called worse"
-            rows.append([submission.model.name, name, f"{m}", number(float(np.ptp(means))), old, f"{apart:.0%}"])
+            rows.append([titled(submission), name, f"{m}", number(float(np.ptp(means))), old, f"{apart:.0%}"])
     head = ["model", "metric", "signed methods", "largest difference of means"]
     return [*head, "old marks (no difference too small)", "now: pairs told apart by what matters"], rows
 
@@ -327,7 +332,7 @@ def one_column(found: Sequence[Submission]) -> Table:
             means = {name: float(np.mean([x for x in row.values() if x is not None])) for name, row in table.items()}
             order = sorted(means, key=lambda name: -means[name])
             places = [f"{order.index(name) + 1} of {len(order)} ({means[name]:.3f})" for name in UNSIGNED]
-            rows.append([submission.model.name, label, f"{order[0]} ({means[order[0]]:.3f})", *places])
+            rows.append([titled(submission), label, f"{order[0]} ({means[order[0]]:.3f})", *places])
     return ["model", "column", "first", *UNSIGNED], rows
 
 
@@ -338,13 +343,13 @@ def charged(found: Sequence[Submission]) -> Table:
         for row in submission.rows:
             if row.cost is not None and row.cost.shared > 0:
                 old = row.cost.forwards - row.cost.shared
-                rows.append([submission.model.name, row.explainer.title, f"{old:,.0f}", f"{row.cost.forwards:,.0f}"])
+                rows.append([titled(submission), row.explainer.title, f"{old:,.0f}", f"{row.cost.forwards:,.0f}"])
     return ["model", "method", "old: forwards it computed itself", "now: as if alone"], rows
 
 
 def dropping(found: Sequence[Submission]) -> Table:
     """10: what boards say of the models' training."""
-    return ["model", "old", "now"], [[s.model.name, "nothing", s.model.training or "not said"] for s in found]
+    return ["model", "old", "now"], [[titled(s), "nothing", s.model.training or "not said"] for s in found]
 
 
 def document(measures: dict[str, list[dict[str, Any]]], size: str) -> str:
