@@ -53,6 +53,8 @@ METHODS = (
 LAWS = ("few", "many", "spans", "sentences", "top")
 PARTS = {"single": ("gone", "hint"), "shift": ("shift",), "bend": ("curve", "slalom"), "interaction": ("rest",)}
 RULES = {"mini-gpt2": ("delete", "gap")}
+NINETY = 1.645
+"""Standard deviations to either side that hold 90 % of a normal law."""
 Row = dict[str, Any]
 
 
@@ -97,6 +99,13 @@ def parts_of(process: MaskProcess, keep: Bools) -> dict[str, Floats]:
     return out
 
 
+def held(process: MaskProcess, keep: Bools, observed: Floats, counts: list[int]) -> dict[str, float]:
+    """By law, the share of the observed changes (m) that the process's intervals of 90 % hold."""
+    inside = np.abs(process.predict(keep) - process.full - observed) < NINETY * process.predict_std(keep)
+    parts = np.split(inside, np.cumsum(counts)[:-1])
+    return {law: float(part.mean()) for law, part in zip(LAWS, parts, strict=True)}
+
+
 def of_text(
     handle: Classifier, sample: Sample, context: Context, budgets: list[str], methods: list[str], done: set[Any]
 ) -> Iterator[Row]:
@@ -138,6 +147,9 @@ def of_text(
                 metric = registry.metrics.build(f"fidelity-{law_name}")
                 score = metric.score(handle, sample, outcome.explanation, context)
                 row[law_name] = score.values.get("normalised")
+                row[f"{law_name} raw"] = score.values.get("raw")
+            if isinstance(surrogate, MaskProcess):
+                row["held"] = held(surrogate, keep, observed, [len(part) for part in drawn])
             predicted = surrogate.predict(np.vstack([np.ones((1, len(sample)), np.bool_), keep]))
             row["missed"] = missed(observed - predicted[1:] + predicted[0], parts or {})
             row["square"] = float(np.mean(observed**2))
