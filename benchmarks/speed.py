@@ -387,8 +387,8 @@ def main() -> None:
     kind = " (processor seconds)" if torch.get_num_threads() == 1 else ""
     facts = (
         f"{machine['cpu']}, {machine['usable_cores']} cores, torch {machine['torch']} on {machine['torch_threads']} "
-        f"threads{kind}, Python {machine['python']}; matrix-product peak {peak() / 1e9:.0f} GFLOP/s at the end; others used "
-        f"at most {table.busiest:.0%} of the processors between the rows."
+        f"threads{kind}, Python {machine['python']}; matrix-product peak {peak() / 1e9:.0f} GFLOP/s at the end; others "
+        f"used at most {table.busiest:.0%} of the processors between the rows."
     )
     print(facts)
     if args.write:
