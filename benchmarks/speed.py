@@ -354,9 +354,15 @@ def write(facts: str, table: Table, *, whole: bool) -> None:
     if not whole:
         known = [line for line in old.splitlines() if line.startswith("| ")][1:]
         rows = {(row[0], row[1]): row for row in ([part.strip() for part in line.split("|")[1:-1]] for line in known)}
-        names = ", ".join(f"{row[0]} ({row[1]})" for row in table.rows)
-        table.rows = list((rows | {(row[0], row[1]): row for row in table.rows}).values())
-        apart = [line for line in old.splitlines() if line.startswith("Measured apart: ") and names not in line]
+        new = {(row[0], row[1]): row for row in table.rows}
+        names = ", ".join(f"{what} ({model})" for what, model in new)
+        others = [f"{what} ({model})" for what, model in rows.keys() - new.keys()]
+        apart = [
+            line
+            for line in old.splitlines()
+            if line.startswith("Measured apart: ") and any(other in line for other in others)
+        ]
+        table.rows = list((rows | new).values())
         facts = "\n\n".join([old.strip().splitlines()[0], *apart, f"Measured apart: {names}: {facts}"])
     file.write_text(f"{before}{BEGIN}\n\n{facts}\n\n{table.markdown()}\n\n{END}{after}", encoding="utf-8")
 
