@@ -43,8 +43,8 @@ PREFIXES = "prefixes 1"
 WIDE = "chunks by width 1"
 """The same for wide models that share none."""
 CHUNK, NARROW = 2048, 384
-"""Tokens that a CPU computes together, of a model up to so wide: few enough for its caches. Of wider ones it takes fewer
-(but where beginnings are shared, the more together the better). Other devices take a batch whole."""
+"""Tokens that a CPU computes together, of a model up to so wide: few enough for its caches. Of wider ones it takes
+fewer, but where beginnings are shared: there more together share more. Other devices take a batch whole."""
 
 
 class _Layout(NamedTuple):
