@@ -22,7 +22,7 @@ from slalom_bench.handle.classifier import Classifier
 from slalom_bench.numerics.masks import small_deletions
 
 STEPS = 50
-MIXED = {"mini-bert": 5000, "bert-768": 1000, "bert-384": 100, "bert-12": 24}
+MIXED = {"mini-bert": 5000, "bert-768": 1000, "bert-384": 100, "bert-12": 48}
 """Mixed-length deletions of the handle row; on wide and deep models fewer of them say the same."""
 HANDLE_ONLY = ("bert-384", "bert-12")
 """Models with the handle row alone."""

@@ -53,6 +53,10 @@ METHODS = (
 LAWS = ("few", "many", "spans", "sentences", "top")
 PARTS = {"single": ("gone", "hint"), "shift": ("shift",), "bend": ("curve", "slalom"), "interaction": ("rest",)}
 RULES = {"mini-gpt2": ("delete", "gap")}
+ACROSS = 5
+"""Panels in a row of a figure."""
+NINETY = 1.645
+"""Standard deviations to either side that hold 90 % of a normal law."""
 Row = dict[str, Any]
 
 
@@ -97,6 +101,13 @@ def parts_of(process: MaskProcess, keep: Bools) -> dict[str, Floats]:
     return out
 
 
+def held(process: MaskProcess, keep: Bools, observed: Floats, counts: list[int]) -> dict[str, float]:
+    """By law, the share of the observed changes (m) that the process's intervals of 90 % hold."""
+    inside = np.abs(process.predict(keep) - process.full - observed) < NINETY * process.predict_std(keep)
+    parts = np.split(inside, np.cumsum(counts)[:-1])
+    return {law: float(part.mean()) for law, part in zip(LAWS, parts, strict=True)}
+
+
 def of_text(
     handle: Classifier, sample: Sample, context: Context, budgets: list[str], methods: list[str], done: set[Any]
 ) -> Iterator[Row]:
@@ -138,6 +149,9 @@ def of_text(
                 metric = registry.metrics.build(f"fidelity-{law_name}")
                 score = metric.score(handle, sample, outcome.explanation, context)
                 row[law_name] = score.values.get("normalised")
+                row[f"{law_name} raw"] = score.values.get("raw")
+            if isinstance(surrogate, MaskProcess):
+                row["held"] = held(surrogate, keep, observed, [len(part) for part in drawn])
             predicted = surrogate.predict(np.vstack([np.ones((1, len(sample)), np.bool_), keep]))
             row["missed"] = missed(observed - predicted[1:] + predicted[0], parts or {})
             row["square"] = float(np.mean(observed**2))
@@ -259,6 +273,9 @@ def write(args: argparse.Namespace) -> None:
         print(f"\n{label}: best and significantly so in {len(counted) - len(found)} of {len(counted)} cells; not in")
         print("\n".join(f"- {line}" for line in found))
     table_of_means(lines)
+    for name in (OURS, LIKE):
+        print("\n" + worse_than_no_change(rows, name) + "\n")
+        table_of_coverage(rows, name)
     pictures(lines, rows)
 
 
@@ -267,10 +284,36 @@ def table_of_means(lines: list[Row]) -> None:
     values: dict[Any, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for line in lines:
         values[line["model"], line["removal"], line["budget"]][line["method"]].append(math.log(float(line["error"])))
-    print("\n| model, rule, budget | " + " | ".join(METHODS) + " |\n|---|" + "---|" * len(METHODS))
-    for cell, methods in values.items():
-        means = [f"{math.exp(np.mean(methods[name])):.3f}" if methods.get(name) else "" for name in METHODS]
+    names = [name for name in METHODS if any(methods.get(name) for methods in values.values())]
+    print("\n| model, rule, budget | " + " | ".join(names) + " |\n|---|" + "---|" * len(names))
+    for cell in sorted(values, key=lambda cell: (*cell[:2], budget_of(cell[2], 60))):
+        methods = values[cell]
+        means = [f"{math.exp(np.mean(methods[name])):.3f}" if methods.get(name) else "" for name in names]
         print(f"| {', '.join(cell)} | " + " | ".join(means) + " |")
+
+
+def worse_than_no_change(rows: list[Row], name: str) -> str:
+    """How many pairs of a text and a law have an error above 1, and how little changes in those."""
+    pairs = np.array([(r[law], r[f"{law} raw"]) for r in rows if r["method"] == name for law in LAWS if r.get(law)])
+    error, missed = pairs[:, 0], np.sqrt(pairs[:, 1])
+    change, worse = missed / np.sqrt(error), error > 1
+    if not worse.any():
+        return f"{name}: no error above 1 in {len(pairs)} pairs of text and law"
+    return (
+        f"{name}: error above 1 in {worse.sum()} of {len(pairs)} pairs of text and law. Root mean squares in log-odds, "
+        f"medians: change {np.median(change[worse]):.3f} (elsewhere {np.median(change[~worse]):.2f}), below 0.15 in "
+        f"{(change[worse] < 0.15).sum()}; what is missed {np.median(missed[worse]):.3f} (elsewhere "
+        f"{np.median(missed[~worse]):.3f}), at most {missed[worse].max():.2f}"
+    )
+
+
+def table_of_coverage(rows: list[Row], name: str) -> None:
+    """The share of observed changes that intervals of 90 % hold, mean over texts, rules and models, in Markdown."""
+    print(f"| {name} | " + " | ".join(LAWS) + " |\n|---|" + "---|" * len(LAWS))
+    mine = [r for r in rows if r["method"] == name and "held" in r]
+    for budget in sorted({r["budget"] for r in mine}, key=lambda b: budget_of(b, 60)):
+        parts = [[r["held"][law] for r in mine if r["budget"] == budget and law in r["held"]] for law in LAWS]
+        print(f"| {budget} | " + " | ".join(f"{np.mean(part):.2f}" for part in parts) + " |")
 
 
 def pictures(lines: list[Row], rows: list[Row]) -> None:
@@ -278,16 +321,14 @@ def pictures(lines: list[Row], rows: list[Row]) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
     folder = HERE.parent / "docs" / "pictures"
     folder.mkdir(exist_ok=True)
     kinds = sorted({(line["model"], line["removal"]) for line in lines})
     names = [name for name in METHODS if any(line["method"] == name for line in lines)]
-    fig, axes = plt.subplots(1, len(kinds), figsize=(3.1 * len(kinds), 3.6), sharey=True, squeeze=False)
     labels = {"single": "single effects (sampling)", "shift": "position shift", "bend": "curvature",
               "interaction": "interaction", "left": "not explained"}  # fmt: skip
-    for axis, (model, rule) in zip(axes[0], kinds, strict=True):
+    fig, axes = panels(len(kinds), 3.1, 3.3)
+    for number, (axis, (model, rule)) in enumerate(zip(axes, kinds, strict=False)):
         here = [r for r in rows if (r["model"], r["rule"], r["budget"]) == (model, rule, args_budget(rows, model))]
         left = np.zeros(len(names))
         for part, label in labels.items():
@@ -295,13 +336,11 @@ def pictures(lines: list[Row], rows: list[Row]) -> None:
             axis.barh(range(len(names)), shares, left=left, label=label)
             left = left + np.array(shares)
         axis.set(title=f"{model}, {rule}", xlim=(0, 0.3), xlabel="share of the mean square change")
-        axis.set_yticks(range(len(names)), names)
+        axis.set_yticks(range(len(names)), names if number % ACROSS == 0 else [""] * len(names))
         axis.invert_yaxis()
-    fig.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=5, frameon=False)
-    fig.tight_layout(rect=(0, 0.08, 1, 1))
-    fig.savefig(folder / "surrogate-parts.png", dpi=90)
-    fig, axes = plt.subplots(1, len(kinds), figsize=(2.7 * len(kinds), 3.4), sharey=True, squeeze=False)
-    for axis, (model, rule) in zip(axes[0], kinds, strict=True):
+    _finish(fig, axes[0], folder / "surrogate-parts.png")
+    fig, axes = panels(len(kinds), 2.8, 2.9, sharey=True)
+    for axis, (model, rule) in zip(axes, kinds, strict=False):
         for name in (OURS, LIKE, "pairwise-deletion:law=mixed", "proxy-spex:law=mixed"):
             points: dict[float, list[float]] = defaultdict(list)
             for line in lines:
@@ -312,10 +351,28 @@ def pictures(lines: list[Row], rows: list[Row]) -> None:
             axis.plot(budgets, [math.exp(np.mean(points[b])) for b in budgets], marker="o", ms=3, label=name)
         axis.axhline(1, color="grey", lw=0.7)
         axis.set(title=f"{model}, {rule}", xscale="log", yscale="log", xlabel="budget")
-    axes[0][0].set_ylabel("normalised error")
-    fig.legend(*axes[0][0].get_legend_handles_labels(), loc="lower center", ncols=4, frameon=False)
-    fig.tight_layout(rect=(0, 0.08, 1, 1))
-    fig.savefig(folder / "surrogate-budgets.png", dpi=90)
+    axes[0].set_ylabel("normalised error")
+    _finish(fig, axes[0], folder / "surrogate-budgets.png")
+
+
+def panels(count: int, width: float, height: float, **options: Any) -> tuple[Any, list[Any]]:
+    """A figure and as many panels as asked for, at most `ACROSS` in a row; those left over are hidden."""
+    from matplotlib import pyplot as plt
+
+    down = -(-count // ACROSS)
+    across = min(count, ACROSS)
+    fig, axes = plt.subplots(down, across, figsize=(width * across, height * down + 0.4), squeeze=False, **options)
+    for axis in axes.flat[count:]:
+        axis.set_visible(False)
+    return fig, list(axes.flat[:count])
+
+
+def _finish(fig: Any, first: Any, file: Path) -> None:
+    """One legend below all panels, and the file."""
+    height = fig.get_size_inches()[1]
+    fig.legend(*first.get_legend_handles_labels(), loc="lower center", ncols=5, frameon=False)
+    fig.tight_layout(rect=(0, 0.35 / height, 1, 1))
+    fig.savefig(file, dpi=90)
 
 
 def args_budget(rows: list[Row], model: str) -> str:

@@ -40,8 +40,11 @@ VERSION = "lean 2"
 published submissions are filed under it, so the pass's former name stays in it."""
 PREFIXES = "prefixes 1"
 """The same for models that share beginnings."""
-CHUNK = 2048
-"""Tokens that a CPU computes together: few enough for its caches. Other devices take a batch whole."""
+WIDE = "chunks by width 1"
+"""The same for wide models that share none."""
+CHUNK, NARROW = 2048, 384
+"""Tokens that a CPU computes together, of a model up to so wide: few enough for its caches. Of wider ones it takes
+fewer, but where beginnings are shared: there more together share more. Other devices take a batch whole."""
 
 
 class _Layout(NamedTuple):
@@ -83,7 +86,10 @@ class PrunedForward:
 
     def __init__(self, parts: ForwardParts, device: torch.device, pad_id: int) -> None:
         self.parts, self.device, self.pad_id = parts, device, pad_id
-        self.version = f"{VERSION}, {PREFIXES}" if parts.causal else VERSION
+        width = parts.model.config.hidden_size
+        self._narrowness = 1.0 if parts.causal else min(1.0, NARROW / width)
+        own = [PREFIXES] if parts.causal else [WIDE] if width > NARROW else []
+        self.version = ", ".join([VERSION, *own])
         """Part of the model's identity."""
 
     def logits(self, sequences: Sequence[Ints]) -> Tensor:
@@ -96,8 +102,9 @@ class PrunedForward:
         token, position = (torch.from_numpy(part).to(self.device) for part in np.divmod(pairs, span))
         table = self._projected(self.parts.embed(self.parts.words(token), position))
         names = np.random.default_rng(0).integers(2**64, size=len(pairs), dtype=np.uint64)
+        most = max(1, int(CHUNK * self._narrowness)) if self.device.type == "cpu" else len(ids)
         out = []
-        for part in pack(laid.lengths, CHUNK if self.device.type == "cpu" else len(ids), pads=False):
+        for part in pack(laid.lengths, most, pads=False):
             chunk = slice(laid.starts[part.start], laid.ends[part.stop - 1])
             index = torch.from_numpy(rows[chunk]).to(self.device)
             kept = ~hidden[chunk] if hidden[chunk].any() else None

@@ -109,6 +109,16 @@ class MaskKernel:
         near = np.exp(-_RATE * (of_a[:, None] + of_b - 2 * both))
         return near - np.exp(-_RATE * of_a)[:, None] - np.exp(-_RATE * of_b) + 1
 
+    def unsure(self, removed: Bools) -> Floats:
+        """How the variance of an error grows with what is removed (m): max(w, t)^1.5 / t, 0 where nothing is.
+
+        w is a removal's share of all effects, t that of the tokens. What no part follows grows with what goes, and most
+        where few tokens with much effect go together: few masks that a process is fitted to are such.
+        """
+        share = removed.mean(axis=1)
+        most = np.maximum(removed @ self.shares(), share)
+        return np.divide(most**1.5, share, out=np.zeros(len(removed)), where=share > 0)
+
     def between(self, a: Bools, b: Bools) -> Floats:
         """k of each pair of removals (m x l)."""
         out = self.stacked(a) @ self.stacked(b).T
@@ -181,7 +191,11 @@ class MaskProcess:
         return MaskProcess(self.full, kernel, self.masks, self.weights, self.noise, self.spread)
 
     def predict_std(self, keep: np.ndarray) -> Floats:
-        """By how much the predicted change of log-odds may be off (m): one standard deviation; 0 for the full text."""
+        """By how much the predicted change of log-odds may be off (m): one standard deviation; 0 for the full text.
+
+        That of the process times `spread`, its variance in proportion to how `unsure` the kernel is of such removals
+        (1 on average over the masks it is made of).
+        """
         from scipy.linalg import cho_factor, solve_triangular
 
         removed = ~checked_masks(keep, len(self))
@@ -193,7 +207,8 @@ class MaskProcess:
         lower = cho_factor(among, lower=True, check_finite=False)[0]
         known = solve_triangular(lower, self.kernel.between(self.masks, removed), lower=True, check_finite=False)
         variance = np.maximum(self.kernel.own(removed) - np.sum(known**2, axis=0), 0.0) + self.noise * share
-        return np.where(share > 0, self.spread * np.sqrt(variance), 0.0)
+        wider = self.kernel.unsure(removed) / max(float(self.kernel.unsure(self.masks).mean()), 1e-300)
+        return np.asarray(self.spread * np.sqrt(variance * wider))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; masks as bits and weights as doubles, in base 64."""

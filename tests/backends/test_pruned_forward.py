@@ -168,6 +168,28 @@ def test_which_pass_answers_is_part_of_the_identity():
     assert not model.pads
 
 
+def test_of_a_wide_model_fewer_tokens_are_computed_together(monkeypatch):
+    """Twice as wide, half as many; and its answers are the model's own."""
+    model = random_backend("bert", width=2 * pruned_forward.NARROW, scale=1.0)
+    assert model.pruned is not None
+    seen, finish = [], model.pruned.parts.finish
+
+    def watched(layer, x, attended):
+        seen.append(len(x))
+        return finish(layer, x, attended)
+
+    monkeypatch.setattr(model.pruned.parts, "finish", watched)
+    monkeypatch.setattr(pruned_forward, "CHUNK", 40)
+    sequences = [np.arange(5, 15) + i for i in range(4)]
+    found = model.logits(sequences)
+    assert seen == [20, 2, 20, 2]
+    np.testing.assert_allclose(found, own(model, sequences), atol=1e-5)
+    assert pruned_forward.WIDE in model.settings()
+    assert pruned_forward.WIDE not in backend("bert").settings()
+    wide_decoder = random_backend("gpt2", width=2 * pruned_forward.NARROW)
+    assert pruned_forward.WIDE not in wide_decoder.settings()
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_same_on_a_gpu(architecture):

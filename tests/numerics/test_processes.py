@@ -50,6 +50,13 @@ def test_the_rest_by_hand() -> None:
     np.testing.assert_allclose(found, expected)
 
 
+def test_how_unsure_it_is_by_hand() -> None:
+    """Effects 1 and -3: each token is half of the text, the second three quarters of all effect."""
+    removed = np.array([[True, False], [False, True], [True, True], [False, False]])
+    found = MaskKernel(np.array([1.0, -3.0]), np.zeros((2, 0)), np.zeros((3, 0)), None, {}).unsure(removed)
+    np.testing.assert_allclose(found, [0.5**1.5 / 0.5, 0.75**1.5 / 0.5, 1.0, 0.0])
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_is_a_kernel_that_vanishes_at_the_full_text(part: str) -> None:
     one, rows = kernel(**{part: 2.0}), removals(40, 1)
@@ -91,7 +98,8 @@ def test_the_posterior_is_that_of_the_normal_law(monkeypatch: pytest.MonkeyPatch
     found = posterior(some, noise, rows, y)
     np.testing.assert_allclose(found.predict(~new), across @ np.linalg.solve(cov, y))
     variance = some.own(new) - np.sum(across * np.linalg.solve(cov, across.T).T, axis=1) + noise * new.mean(axis=1)
-    np.testing.assert_allclose(found.predict_std(~new), found.spread * np.sqrt(variance))
+    wider = some.unsure(new) / some.unsure(rows).mean()
+    np.testing.assert_allclose(found.predict_std(~new), found.spread * np.sqrt(variance * wider))
     left = [
         y[i] - posterior(some, noise, np.delete(rows, i, 0), np.delete(y, i)).predict(~rows[[i]])[0] for i in (0, 7)
     ]
@@ -154,6 +162,21 @@ def test_the_deviation_covers_what_is_new(rows: int) -> None:
         held.append(np.abs(found.predict(~drawn[rows:]) - change[rows:]) < 1.645 * found.predict_std(~drawn[rows:]))
     assert 0.8 < np.mean(held) < 0.98
     assert found.predict_std(np.ones((1, N), bool)) == [0.0]
+
+
+@pytest.mark.parametrize("rows", [60, 400])
+def test_the_deviation_covers_what_matters_most_together(rows: int) -> None:
+    """Five tokens have nearly all effect, and make up for each other: no part says so, and few masks show it."""
+    together = np.zeros((26, N), bool)
+    together[:, :5] = [bits for b in range(32) if sum(bits := [b >> i & 1 for i in range(5)]) > 1]
+    held = []
+    for seed in range(6):
+        rng, drawn = np.random.default_rng(seed), removals(rows, 100 + seed)
+        effects = np.append(rng.uniform(1.0, 2.0, 5), 0.05 * rng.normal(size=N - 5))
+        change = np.minimum(np.vstack([drawn, together]) @ effects, 2.5)
+        found = fit_process(drawn, change[:rows], 0.0, NO_HINTS, NO_MOVES, None)
+        held.append(np.abs(found.predict(~together) - change[rows:]) < 1.645 * found.predict_std(~together))
+    assert np.mean(held) > 0.8
 
 
 def test_no_change_is_none_and_storing_changes_nothing() -> None:
