@@ -131,10 +131,13 @@ def show(path: Path, submission: Submission, found: Recomputation, seed: int | N
     from slalom_bench.results.recomputing import chance_missed
 
     for d in found.off[:10]:
-        said = f"{d.row}, {d.metric}, sample {d.sample}: submitted {d.submitted}, computed {d.computed}"
-        typer.secho(line(f"{path}: {said}"), fg="red", err=True)
+        wrong = f"{d.row}, {d.metric}, sample {d.sample}: submitted {d.submitted}, computed {d.computed}"
+        typer.secho(line(f"{path}: {wrong}"), fg="red", err=True)
     if len(found.off) > 10:
         typer.secho(line(f"{path}: and {len(found.off) - 10} more"), fg="red", err=True)
+    for title, (said, counted) in found.asked.items():
+        wrong = f"{title}: {said:g} queries a text submitted, {counted:g} counted"
+        typer.secho(line(f"{path}: {wrong}"), fg="red", err=True)
     for title, reason in found.left.items():
         typer.secho(line(f"{path}: {title}: not computed again: {reason}"), fg="yellow", err=True)
     largest = max((d.size for d in found.values), default=0.0)
@@ -145,9 +148,9 @@ def show(path: Path, submission: Submission, found: Recomputation, seed: int | N
         tenth = -(-of // 10)
         how = f", chosen with --seed {seed}: a forgery of {tenth} would be missed with a chance of "
         how += f"{chance_missed(of, samples, tenth):.2g}"
-    said = f"{samples} of {of} samples computed again{how}; {len(found.values)} values compared, {verdict}"
-    typer.echo(line(f"{path}: {said} (largest difference {largest:.3g})"))
-    return bool(found.values) and not found.off
+    outcome = f"{samples} of {of} samples computed again{how}; {len(found.values)} values compared, {verdict}"
+    typer.echo(line(f"{path}: {outcome} (largest difference {largest:.3g})"))
+    return bool(found.values) and not found.off and not found.asked
 
 
 def record(path: Path, submission: Submission, found: Recomputation, seed: int | None, device: str, by: str) -> Path:

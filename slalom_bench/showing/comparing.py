@@ -230,7 +230,7 @@ def conflict_notes(board: Board) -> list[str]:
     found = []
     for one in board.conflicts:
         said = ", ".join(f"{'undefined' if mean is None else number(mean)} in {file}" for file, mean in one.means)
-        found.append(f"Conflict: {one.row} has {one.metric} {said}. All are shown until a reviewer removes a file.")
+        found.append(f"Conflict: {one.row} has {one.what} {said}. All are shown until a reviewer removes a file.")
     for label, opinions in board.left_out.items():
         found.append(f"Conflict: {label} is left out, being {', but '.join(opinions)}.")
     return found

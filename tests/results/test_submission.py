@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from slalom_bench import registry
-from slalom_bench.commands.verify import verify_command
+from slalom_bench.commands.verify import show, verify_command
 from slalom_bench.core.safe_text import look
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.results import verification as verify
@@ -282,6 +282,16 @@ def test_a_file_that_is_fake_throughout_and_holds_together_is_found(lab, full, s
     assert verify.problems(submission, path.name) == []
     found = recompute(submission, choose(submission.samples, 2, seed=5), lab.loader(lab.subject()))
     assert {value.row for value in found.off} >= {"random, budget 30", "random, budget 60"}
+
+
+def test_queries_that_were_not_asked_are_found(lab, full):
+    path = changed(full, lambda data: data["rows"][0]["cost"].update(queries=1.0))
+    submission = read_submission(path)
+    found = recompute(submission, submission.samples, lab.loader(lab.subject()))
+    assert not found.off
+    assert list(found.asked) == [submission.rows[0].title]
+    assert not show(path, submission, found, None)
+    assert recompute(submission, submission.samples[:4], lab.loader(lab.subject())).asked == {}
 
 
 def test_which_samples_are_computed_again_depends_on_the_seed_alone(lab, full):

@@ -110,6 +110,20 @@ def test_no_file_replaces_a_row_of_another_and_both_values_are_shown(submissions
         assert f"{number(value)} in {file}" in generate([full, stranger])["synthetic-slalom/tables.html"]
 
 
+@pytest.mark.parametrize("started", ["1999-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"])
+def test_no_file_makes_a_row_of_another_cheaper(submissions, started):
+    full = next(s for s in submissions if s.model.tier == "full")
+    at = max(range(len(full.rows)), key=lambda i: full.rows[i].cost.queries * (full.rows[i].budget == 30))
+    name, asked = full.rows[at].explainer.name, full.rows[at].cost.queries
+    values = [None if v is None else v * (1 + 1e-6) for v in full.rows[at].results[DELETION].values]
+    fake = {f"rows__{at}__cost__queries": 1.0, f"rows__{at}__results__deletion@1__values": values}
+    board = next(b for b in boards([full, altered(full, origin__started=started, **fake)]) if b.identity.budget == 30)
+    assert {row.cost.queries for row in board.rows if row.submitted.explainer.name == name} == {asked, 1.0}
+    (note,) = [note for note in markdown.section(board).splitlines() if note.startswith("Conflict")]
+    assert f"{safe_text.markdown(full.rows[at].explainer.title)} has queries" in note
+    assert f"{number(asked)} in" in note
+
+
 @pytest.mark.parametrize("text", ["now", "2026-01-31", "2026-01-31T12:00:00", "9999"])
 def test_a_start_is_a_time_with_its_zone(submissions, text):
     with pytest.raises(ValueError, match="started"):
