@@ -144,7 +144,8 @@ def _agreement(board: Board, label: MetricLabel) -> str:
     found = {}
     for (one, other), value in board.agreement.items():
         if label in (one, other):
-            found[board.metrics[other if one == label else one].name] = value
+            # ranks tie often: the last bits, which differ between machines, must not choose between equals
+            found[board.metrics[other if one == label else one].name] = round(value, 9)
     if not found:
         return "too few"
     order = sorted(found, key=lambda name: (-found[name], name))

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -20,7 +21,7 @@ from slalom_bench.results.collect import submit
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Machine, Submission, read_submission, to_text
 from slalom_bench.running.identity import MetricLabel
-from slalom_bench.showing import markdown, wording
+from slalom_bench.showing import comparing, markdown, wording
 from slalom_bench.showing.figures import Axis, Series, lines, scatter
 from slalom_bench.showing.front import stem
 from slalom_bench.showing.leaderboard import BEGIN, END, LARGEST, README, generate, read_results, stale, write
@@ -315,6 +316,17 @@ def test_effects_and_the_quality_of_metrics_are_on_every_board(submissions):
     assert f"{number(gap.value)} [{number(gap.low)}, {number(gap.high)}]" in markdown.effects(board)
     page = generate(submissions)["synthetic-slalom/tables.html"]
     assert page.count("How good each metric is here") == 4
+
+
+@pytest.mark.parametrize("bit", [-1e-16, 0.0, 1e-16])
+def test_the_last_bit_does_not_choose_between_metrics_that_agree_alike(bit):
+    labels = [MetricLabel.of(name, 1) for name in ("one", "b", "a", "c")]
+    one, *others = labels
+    values = dict(zip(others, (0.7 + bit, 0.7, 0.1), strict=True))
+    board = SimpleNamespace(
+        metrics={label: label for label in labels}, agreement={(one, other): value for other, value in values.items()}
+    )
+    assert comparing._agreement(board, one) == "a +0.70, c +0.10"
 
 
 def test_a_file_from_before_metrics_declared_a_scale_reads_the_same_and_keeps_its_name(submissions):
