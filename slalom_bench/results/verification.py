@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from pathlib import Path
 
 from slalom_bench import registry
 from slalom_bench.core.safe_text import look
+from slalom_bench.errors import InvalidInput
 from slalom_bench.results.collect import collect
 from slalom_bench.results.columns import contradicted
 from slalom_bench.results.reading import Run
 from slalom_bench.results.statistics import summarise
-from slalom_bench.results.submission import MetricSummary, Submission, SubmittedRow
+from slalom_bench.results.submission import MetricSummary, Submission, SubmittedRow, read_submission
 from slalom_bench.running.identity import MetricLabel
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 """How far a stored mean or interval may be from the one computed again."""
+
+
+def read_sound(path: Path, file_name: str | None = None) -> Submission:
+    """A file as a submission that holds together; anything else is an error that says what is wrong.
+
+    Args:
+        path: the file.
+        file_name: what it is called; None: whatever its content asks for.
+    """
+    submission = read_submission(path)
+    if wrong := problems(submission, file_name or submission.file_name):
+        raise InvalidInput(f"{path}: {wrong[0]}; `slalom-bench verify {path}` says more")
+    return submission
 
 
 def problems(submission: Submission, file_name: str) -> list[str]:

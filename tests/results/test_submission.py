@@ -383,6 +383,13 @@ FORGED_RECORDS = {
     "do not fit": lambda data: data.update(samples=3),
     "has no row": lambda data: data["rows"][0].update(row="0" * 16),
     "values of 9 samples": lambda data: data["rows"][0].update(values=1),
+    "greater than or equal to 1": lambda data: data.update(samples=0, seed=1),
+    "at least 1 item": lambda data: data["rows"][0].update(metrics=[], values=0),
+    "given twice": lambda data: data["rows"].append(data["rows"][0]),
+    "and 4 metrics": lambda data: data["rows"][0].update(
+        metrics=data["rows"][0]["metrics"] * 2, values=data["rows"][0]["values"] * 2
+    ),
+    "no rounding": lambda data: data["rows"][0].update(largest=0.3),
     "control characters": lambda data: data.update(by="A\u202eB"),
     "must be named": lambda data: data["machine"].update(model="mine"),
     "Extra inputs": lambda data: data.update(html="<b>"),
