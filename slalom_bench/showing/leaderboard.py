@@ -154,6 +154,8 @@ def with_block(text: str, block: str) -> str | None:
 def write(files: dict[str, str], folder: Path) -> list[str]:
     """Write what changed and remove pages of tasks that are gone; the names of what was touched."""
     touched = stale(files, folder)
+    if links := {parent for name in touched if (parent := (folder / name).parent) != folder and parent.is_symlink()}:
+        raise InvalidInput(f"{min(links)} is a link, which may lead anywhere: remove it")
     for name in touched:
         if name in files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ from slalom_bench.running.identity import MetricLabel
 from slalom_bench.showing import comparing, markdown, wording
 from slalom_bench.showing.figures import Axis, Series, lines, scatter
 from slalom_bench.showing.front import stem
-from slalom_bench.showing.leaderboard import BEGIN, END, LARGEST, README, generate, read_results, stale, write
+from slalom_bench.showing.leaderboard import BEGIN, END, LARGEST, MARK, README, generate, read_results, stale, write
 from slalom_bench.showing.page import TABLE_ROWS
 from slalom_bench.showing.views import board_view, cost_plots
 from slalom_bench.showing.wording import number
@@ -509,6 +509,17 @@ def test_a_page_of_a_task_that_is_gone_is_removed_and_a_persons_file_is_not(fini
     (tmp_path / "notes.md").write_text("mine")
     write(generate([]), tmp_path)
     assert sorted(path.name for path in tmp_path.glob("*.md")) == ["README.md", "notes.md"]
+
+
+def test_a_link_in_place_of_a_folder_is_not_followed(submissions, tmp_path):
+    elsewhere, out = tmp_path / "elsewhere", tmp_path / "boards"
+    elsewhere.mkdir()
+    out.mkdir()
+    (elsewhere / "old.md").write_text(f"{MARK}\n")
+    (out / stem(submissions[0].task.name)).symlink_to(elsewhere)
+    with pytest.raises(InvalidInput, match="is a link"):
+        write(generate(submissions), out)
+    assert [path.name for path in elsewhere.iterdir()] == ["old.md"]
 
 
 def test_a_submission_that_contradicts_itself_is_refused_by_name(finished, tmp_path):
