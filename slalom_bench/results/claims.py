@@ -17,6 +17,7 @@ from slalom_bench.core.hashing import short_hash
 from slalom_bench.results.near import distances, share
 from slalom_bench.results.statistics import Scores
 from slalom_bench.results.submission import Submission, SubmittedRow
+from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import MetricLabel
 
 QUERIES: Literal["queries"] = "queries"
@@ -38,8 +39,12 @@ class Claim:
 
     @cached_property
     def key(self) -> str:
-        """Of one explainer and set of seeds: claims that share it are claims of the same row."""
-        return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds])
+        """Of one explainer and set of seeds: claims that share it are claims of the same row.
+
+        Whoever scored a file of explanations named its method freely: it is not the explainer of that name.
+        """
+        outside = self.family == OUTSIDE
+        return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds, outside])
 
     @property
     def family(self) -> str:

@@ -28,6 +28,7 @@ from slalom_bench.results.recomputing import choose, recompute
 from slalom_bench.results.statistics import average_seeds
 from slalom_bench.results.strict_json import LARGEST_FILE
 from slalom_bench.results.submission import Submission, read_submission, spell, to_text
+from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.provenance import provenance
 from slalom_bench.showing import wording
@@ -470,6 +471,32 @@ def test_a_name_that_could_be_taken_for_another_is_refused(full, kind, name):
     path = changed(full, lambda data: data["rows"][0]["explainer"].update(name=name))
     (problem,) = verify.problems(read_submission(path), path.name)
     assert "looks like" in problem
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data["model"].update(tier="embedded"), "the tier of model slalom-transformer is full"),
+        (lambda data: data["rows"][0]["explainer"].update(family="search"), "the family of explainer"),
+        (lambda data: data["rows"][0]["explainer"].update(family="baselines"), "the family of explainer"),
+    ],
+)
+def test_words_that_no_hash_holds_are_those_of_the_registry(full, change, message):
+    path = changed(full, change)
+    assert any(message in problem for problem in verify.problems(read_submission(path), path.name))
+
+
+def test_a_file_of_explanations_is_no_row_of_the_explainer_that_it_is_named_after(full):
+    honest = read_submission(full)
+    data = json.loads(full.read_text())
+    data["origin"]["started"] = "1970-01-01T00:00:00+00:00"
+    for row in data["rows"]:
+        row["explainer"]["family"] = OUTSIDE
+    other = Submission.model_validate(data)
+    assert verify.problems(other, other.file_name) == []
+    for alone, both in zip(boards([honest]), boards([honest, other]), strict=True):
+        families = Counter(row.family == OUTSIDE for row in both.rows)
+        assert families == {True: len(alone.rows), False: len(alone.rows)}
 
 
 def test_a_name_in_another_alphabet_that_reads_like_a_known_one_is_refused(full):
