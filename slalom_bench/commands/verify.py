@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from slalom_bench.results.submission import Submission
 
 ALL = "all"
+LONGEST = 200
+DIGITS = 10
 
 
 def verify_command(
@@ -57,13 +59,15 @@ def verify_command(
       slalom-bench verify FILE --run runs/imdb
     """
     from slalom_bench.core.options import ModelOptions
-    from slalom_bench.core.safe_text import line
+    from slalom_bench.core.safe_text import line, strange
     from slalom_bench.errors import InvalidInput
     from slalom_bench.results.reading import read_run
     from slalom_bench.results.submission import read_submission
 
-    if recompute != ALL and not recompute.isdecimal():
-        raise InvalidInput(f"--recompute {recompute!r}: give a number of samples, or {ALL}")
+    if recompute != ALL and not (recompute.isdecimal() and len(recompute) < DIGITS):
+        raise InvalidInput(f"--recompute {recompute[:20]!r}: give a number of samples, or {ALL}")
+    if len(by) > LONGEST or strange(by):
+        raise InvalidInput(f"--by {by[:20]!r}: {LONGEST} letters at most, and none that shows nothing or steers")
     if attest and recompute == "0":
         raise InvalidInput("--attest writes what was computed again: give --recompute N, or --recompute all")
     options = ModelOptions(device=device, data_dir=data_dir, allow_training=False)

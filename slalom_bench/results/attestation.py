@@ -77,7 +77,7 @@ class Again(NamedTuple):
 def attest(
     submission: Submission, found: Recomputation, seed: int | None, call: Mapping[str, Any], by: str = ""
 ) -> Attestation:
-    """The record of a recomputation in which nothing was off.
+    """The record of a recomputation in which nothing was off, by more than rounding explains.
 
     Args:
         submission: what was computed again.
@@ -102,6 +102,10 @@ def attest(
                     largest=float(f"{max(max(part) for part in far):.3g}"),
                 )
             )
+    if far := [row for row in rows if row.largest > WIDEST]:
+        raise InvalidInput(
+            f"not attested: {far[0].title} differs by {far[0].largest:g} of a value, which is no rounding"
+        )
     return Attestation(
         submission=submission.fingerprint,
         by=by,

@@ -379,6 +379,30 @@ def test_what_came_out_again_is_on_record_and_every_row_says_so_for_itself(lab, 
     )
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"by": "\x1b[31m"}, "--by"),
+        ({"by": "a\nb"}, "--by"),
+        ({"by": "x" * 1000}, "--by"),
+        ({"recompute": "9" * 5000}, "--recompute"),
+        ({"recompute": "-1"}, "--recompute"),
+    ],
+)
+def test_what_a_reviewer_says_is_checked_before_anything_is_computed(full, values, message):
+    with pytest.raises(InvalidInput, match=message):
+        verify_command([full], **({"recompute": "all", "attest": True} | values))
+
+
+def test_a_difference_that_is_no_rounding_is_not_attested_whatever_the_tolerance(lab, full):
+    path = changed(full, lambda data: fake(data, 0.5))
+    submission = read_submission(path)
+    found = recompute(submission, submission.samples, lab.loader(lab.subject()), tolerance=1e9)
+    assert not found.off
+    with pytest.raises(InvalidInput, match="no rounding"):
+        attested(path, found)
+
+
 FORGED_RECORDS = {
     "there is no submission": lambda data: data.update(submission="0" * 16),
     "do not fit": lambda data: data.update(samples=3),
