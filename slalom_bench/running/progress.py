@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from slalom_bench.core.safe_text import line, visible
+
 LINE_EVERY = 15.0
 """Seconds between plain progress lines inside one long cell."""
 
@@ -31,9 +33,9 @@ class Reporter:
         self._start = time.monotonic()
 
     def say(self, text: str, style: str | None = None) -> None:
-        """One line of plain text; nothing in it is read as markup."""
+        """Plain text; nothing in it is read as markup, or steers the terminal."""
         if not self.console.quiet:  # a quiet console lays the text out all the same
-            self.console.print(text, style=style, markup=False, soft_wrap=True)
+            self.console.print(visible(text), style=style, markup=False, soft_wrap=True)
 
     @contextmanager
     def running(self, cells: int, samples: int) -> Iterator[None]:
@@ -46,7 +48,8 @@ class Reporter:
             yield
             return
         rate = TextColumn("{task.fields[rate]}")
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+        title = TextColumn("{task.description}", markup=False)
+        columns = (title, BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
         with Progress(*columns, console=self.console, transient=True) as self._bars:
             self._samples = self._bars.add_task("samples", total=samples, rate="")
             self._cells = self._bars.add_task("cells", total=cells, rate="")
@@ -63,7 +66,7 @@ class Reporter:
 
     def cell(self, title: str, missing: int, total: int) -> None:
         """A cell begins, with so many of its samples still to do."""
-        self._title = title
+        title = self._title = line(title)
         self._begun += 1
         self._total -= total - missing
         if self._bars is not None:
