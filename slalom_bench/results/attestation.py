@@ -102,9 +102,9 @@ def attest(
                     largest=float(f"{max(max(part) for part in far):.3g}"),
                 )
             )
-    if far := [row for row in rows if row.largest > WIDEST]:
+    if off := [row for row in rows if row.largest > WIDEST]:
         raise InvalidInput(
-            f"not attested: {far[0].title} differs by {far[0].largest:g} of a value, which is no rounding"
+            f"not attested: {off[0].title} differs by {off[0].largest:g} of a value, which is no rounding"
         )
     return Attestation(
         submission=submission.fingerprint,
