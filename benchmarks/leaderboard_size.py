@@ -1,6 +1,6 @@
 """How long `leaderboard` takes, how much memory, and how long its pages are, for many files and long tables.
 
-    python benchmarks/leaderboard_size.py FILES TABLES     (10000 10: ten tables of a thousand rows)
+    python benchmarks/leaderboard_size.py FILES TABLES [METRICS]     (10000 10: ten tables of a thousand rows)
 
 The files are copies of one row of a committed submission under other names, every score changed a little.
 """
@@ -20,14 +20,12 @@ from slalom_bench.results.statistics import summarise
 from slalom_bench.results.submission import Submission, to_text
 from slalom_bench.showing.leaderboard import generate, read_results
 
-METRICS = 3
 
-
-def make(folder: Path, files: int, tables: int) -> None:
+def make(folder: Path, files: int, tables: int, metrics: int) -> None:
     """Write so many submissions of one row each."""
     source = min((Path(__file__).parents[1] / "leaderboards" / "results").glob("*.json"))
     base = json.loads(source.read_text())
-    labels = list(base["rows"][0]["results"])[:METRICS]
+    labels = list(base["rows"][0]["results"])[:metrics]
     base["metrics"] = {label: base["metrics"][label] for label in labels}
     (row,) = json.loads(json.dumps(base["rows"][:1]))
     rng = np.random.default_rng(0)
@@ -52,19 +50,18 @@ def _moved(result: dict[str, object], rng: np.random.Generator) -> dict[str, obj
     }
 
 
-def main(files: int, tables: int) -> None:
+def main(files: int, tables: int, metrics: int = 3) -> None:
     """Print what it takes."""
     with TemporaryDirectory() as name:
-        make(Path(name), files, tables)
+        make(Path(name), files, tables, metrics)
         start = time.process_time()
         submissions = read_results(Path(name))
         read = time.process_time()
         pages = generate(submissions)
         done = time.process_time()
     largest = max(len(text) for text in pages.values())
-    print(
-        f"{files} files in {tables} tables: read {read - start:.1f} s, generate {done - read:.1f} s of processor time"
-    )
+    times = f"read {read - start:.1f} s, generate {done - read:.1f} s of processor time"
+    print(f"{files} files in {tables} tables of {metrics} metrics: {times}")
     print(
         f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB; {len(pages)} pages, the longest of "
         f"{largest:,} letters"
@@ -72,4 +69,4 @@ def main(files: int, tables: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:3]))
+    main(*map(int, sys.argv[1:]))

@@ -98,15 +98,17 @@ def show(report: ContractReport) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from slalom_bench.core.safe_text import line, visible
+
     console = Console(highlight=False)
     verdict = "passed" if report.passed else "FAILED"
     title = Text.assemble((report.explainer, "bold"), " ", (verdict, STYLES["pass" if report.passed else "fail"]))
     console.print(title.append(f" ({report.seconds:.1f} s)", "dim"))
     if not console.is_terminal:
         for finding in report.findings:
-            typer.echo(f"  {finding.verdict}  {finding.rule}: {finding.fact}")
+            typer.echo(f"  {finding.verdict}  {finding.rule}: {line(finding.fact)}")
         return
     table = Table.grid(padding=(0, 2, 0, 0))
     for finding in report.findings:
-        table.add_row(Text(f"  {finding.verdict}", STYLES[finding.verdict]), finding.rule, Text(finding.fact))
+        table.add_row(Text(f"  {finding.verdict}", STYLES[finding.verdict]), finding.rule, Text(visible(finding.fact)))
     console.print(table)

@@ -199,6 +199,7 @@ def show_plan(
     from dataclasses import replace
     from time import perf_counter
 
+    from slalom_bench.core.safe_text import line
     from slalom_bench.running.loading import Loader
     from slalom_bench.running.timing import measure_plan
     from slalom_bench.showing.wording import duration
@@ -219,9 +220,9 @@ def show_plan(
         typer.echo(json.dumps({"cells": cells, "skips": [vars(skip) for skip in plan.skips], "estimate": estimate}))
         return seconds, unknown
     for cell in plan.cells:
-        typer.echo(f"{cell.title} · {cell.samples} samples")
+        typer.echo(line(f"{cell.title} · {cell.samples} samples"))
     for skip in plan.skips:
-        typer.echo(f"skip {skip.what}: {skip.reason}")
+        typer.echo(line(f"skip {skip.what}: {skip.reason}"))
     metrics = sorted({str(label) for cell in plan.cells for label in cell.labels.values()})
     typer.echo(f"metrics: {', '.join(metrics) or 'none'}")
     typer.echo(
@@ -231,7 +232,7 @@ def show_plan(
     if shared:
         typer.echo(f"{shared} more cells are planned already")
     for why in unknown:
-        typer.echo(f"not timed: {why}")
+        typer.echo(line(f"not timed: {why}"))
     if measured:
         typer.echo(
             f"about {duration(seconds)} on this machine in one process, if it stays as busy as it is: a text of each "

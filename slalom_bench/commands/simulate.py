@@ -55,7 +55,7 @@ def simulate_command(
     from slalom_bench.errors import UnknownName
     from slalom_bench.results.boards import boards
     from slalom_bench.results.simulation import LAWS, METHODS, SIZES, Plan, Seen
-    from slalom_bench.results.submission import read_submission
+    from slalom_bench.results.verification import read_sound
     from slalom_bench.running.files import write_text
     from slalom_bench.showing.simulation import put_between, simulation_tables
 
@@ -68,7 +68,7 @@ def simulate_command(
     seen = [
         Seen(f"{info.name}, {board.identity.model.name}", info.scale or "linear", ranking.scores)
         for path in like or ()
-        for board in boards([read_submission(path)])
+        for board in boards([read_sound(path)])
         for label, info in board.metrics.items()
         if len((ranking := board.ranking(label)).names) > 1
     ]

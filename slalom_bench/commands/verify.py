@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from slalom_bench.results.submission import Submission
 
 ALL = "all"
+LONGEST = 200
+DIGITS = 10
 
 
 def verify_command(
@@ -57,13 +59,15 @@ def verify_command(
       slalom-bench verify FILE --run runs/imdb
     """
     from slalom_bench.core.options import ModelOptions
-    from slalom_bench.core.safe_text import line
+    from slalom_bench.core.safe_text import line, strange
     from slalom_bench.errors import InvalidInput
     from slalom_bench.results.reading import read_run
     from slalom_bench.results.submission import read_submission
 
-    if recompute != ALL and not recompute.isdecimal():
-        raise InvalidInput(f"--recompute {recompute!r}: give a number of samples, or {ALL}")
+    if recompute != ALL and not (recompute.isdecimal() and len(recompute) < DIGITS):
+        raise InvalidInput(f"--recompute {recompute[:20]!r}: give a number of samples, or {ALL}")
+    if len(by) > LONGEST or strange(by):
+        raise InvalidInput(f"--by {by[:20]!r}: {LONGEST} letters at most, and none that shows nothing or steers")
     if attest and recompute == "0":
         raise InvalidInput("--attest writes what was computed again: give --recompute N, or --recompute all")
     options = ModelOptions(device=device, data_dir=data_dir, allow_training=False)
@@ -131,10 +135,13 @@ def show(path: Path, submission: Submission, found: Recomputation, seed: int | N
     from slalom_bench.results.recomputing import chance_missed
 
     for d in found.off[:10]:
-        said = f"{d.row}, {d.metric}, sample {d.sample}: submitted {d.submitted}, computed {d.computed}"
-        typer.secho(line(f"{path}: {said}"), fg="red", err=True)
+        wrong = f"{d.row}, {d.metric}, sample {d.sample}: submitted {d.submitted}, computed {d.computed}"
+        typer.secho(line(f"{path}: {wrong}"), fg="red", err=True)
     if len(found.off) > 10:
         typer.secho(line(f"{path}: and {len(found.off) - 10} more"), fg="red", err=True)
+    for title, (said, counted) in found.asked.items():
+        wrong = f"{title}: {said:g} queries a text submitted, {counted:g} counted"
+        typer.secho(line(f"{path}: {wrong}"), fg="red", err=True)
     for title, reason in found.left.items():
         typer.secho(line(f"{path}: {title}: not computed again: {reason}"), fg="yellow", err=True)
     largest = max((d.size for d in found.values), default=0.0)
@@ -145,9 +152,9 @@ def show(path: Path, submission: Submission, found: Recomputation, seed: int | N
         tenth = -(-of // 10)
         how = f", chosen with --seed {seed}: a forgery of {tenth} would be missed with a chance of "
         how += f"{chance_missed(of, samples, tenth):.2g}"
-    said = f"{samples} of {of} samples computed again{how}; {len(found.values)} values compared, {verdict}"
-    typer.echo(line(f"{path}: {said} (largest difference {largest:.3g})"))
-    return bool(found.values) and not found.off
+    outcome = f"{samples} of {of} samples computed again{how}; {len(found.values)} values compared, {verdict}"
+    typer.echo(line(f"{path}: {outcome} (largest difference {largest:.3g})"))
+    return bool(found.values) and not found.off and not found.asked
 
 
 def record(path: Path, submission: Submission, found: Recomputation, seed: int | None, device: str, by: str) -> Path:

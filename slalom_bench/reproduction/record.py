@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.core.version import VERSION
+from slalom_bench.errors import StoreError
 from slalom_bench.reproduction.engine import Reproduced
-from slalom_bench.reproduction.entry import Entry, Scale
-from slalom_bench.running.files import write_text
+from slalom_bench.reproduction.entry import Entry, Protocol, Scale
+from slalom_bench.reproduction.verdict import Word
+from slalom_bench.running.files import read_json, write_text
 
 State = Literal["complete", "changed since", "failed", "not run"]
 
@@ -62,11 +64,13 @@ def definition(entry: Entry, scale: Scale) -> str:
 
 
 def read_state(entry: Entry, out: Path, scale: Scale) -> tuple[State, Mapping[str, str]]:
-    """How far an entry is, and its verdict by protocol."""
+    """How far an entry is, and its verdict by protocol; a record that we cannot have written counts as none."""
     try:
-        kept = json.loads(record_path(out, scale, entry.name).read_text(encoding="utf-8"))
-        verdicts = {name: str(part["verdict"]) for name, part in kept["protocols"].items()}
+        kept = read_json(record_path(out, scale, entry.name))
+        verdicts = {name: part["verdict"] for name, part in kept["protocols"].items()}
         same, failed = kept["definition"] == definition(entry, scale), bool(kept["problem"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (StoreError, KeyError, TypeError, AttributeError):
+        return "not run", {}
+    if not (verdicts.keys() <= set(get_args(Protocol)) and set(map(str, verdicts.values())) <= set(get_args(Word))):
         return "not run", {}
     return ("failed" if failed else "complete" if same else "changed since"), verdicts

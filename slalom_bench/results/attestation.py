@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.near import distances
+from slalom_bench.results.near import WIDEST, distances
 from slalom_bench.results.recomputing import Recomputation
 from slalom_bench.results.strict_json import read_record
 from slalom_bench.results.submission import Label, Machine, Submission, Time, spell
@@ -29,7 +29,7 @@ class AttestedRow(Record):
     row: Name
     """`SubmittedRow.key`."""
     title: Text
-    metrics: list[Label]
+    metrics: Annotated[list[Label], Field(min_length=1)]
     values: Count
     """How many were compared."""
     largest: Annotated[float, Field(ge=0)]
@@ -50,7 +50,7 @@ class Attestation(Record):
     revision: Text | None
     dirty: bool | None
     started: Time
-    samples: Count
+    samples: Annotated[Count, Field(ge=1)]
     """How many were computed again; chosen at random with this seed, of as many as were submitted."""
     of: Count
     seed: Count | None
@@ -77,7 +77,7 @@ class Again(NamedTuple):
 def attest(
     submission: Submission, found: Recomputation, seed: int | None, call: Mapping[str, Any], by: str = ""
 ) -> Attestation:
-    """The record of a recomputation in which nothing was off.
+    """The record of a recomputation in which nothing was off, by more than rounding explains.
 
     Args:
         submission: what was computed again.
@@ -102,6 +102,10 @@ def attest(
                     largest=float(f"{max(max(part) for part in far):.3g}"),
                 )
             )
+    if off := [row for row in rows if row.largest > WIDEST]:
+        raise InvalidInput(
+            f"not attested: {off[0].title} differs by {off[0].largest:g} of a value, which is no rounding"
+        )
     return Attestation(
         submission=submission.fingerprint,
         by=by,
@@ -153,9 +157,13 @@ def _problem(made: Attestation, submission: Submission | None, file_name: str) -
     if (made.of, made.seed is None) != (len(submission.samples), made.samples == made.of):
         return f"{made.samples} of {made.of} samples with seed {made.seed} do not fit {len(submission.samples)}"
     rows = {row.key: row for row in submission.rows}
+    if len({row.row for row in made.rows}) != len(made.rows):
+        return "a row is given twice"
     for row in made.rows:
         if row.row not in rows or not set(row.metrics) <= set(rows[row.row].results):
             return f"the submission has no row {row.title} with these metrics"
-        if row.values != made.samples * len(row.metrics):
+        if row.largest > WIDEST:
+            return f"{row.title}: a difference of {row.largest:g} of a value is no rounding"
+        if row.values != made.samples * len(set(row.metrics)):
             return f"{row.title}: {row.values} values of {made.samples} samples and {len(row.metrics)} metrics"
     return ""

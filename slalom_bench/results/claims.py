@@ -11,12 +11,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import combinations
+from typing import Literal
 
 from slalom_bench.core.hashing import short_hash
 from slalom_bench.results.near import distances, share
 from slalom_bench.results.statistics import Scores
 from slalom_bench.results.submission import Submission, SubmittedRow
+from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import MetricLabel
+
+QUERIES: Literal["queries"] = "queries"
+"""Of a text: what boards rank by beside the metrics, and what two files may say differently of one row."""
+ASKED = 0.05
+"""A method that stops by itself may stop earlier elsewhere: a share of its queries that two files may differ by."""
+What = MetricLabel | Literal["queries"]
 
 
 @dataclass(frozen=True)
@@ -31,8 +39,12 @@ class Claim:
 
     @cached_property
     def key(self) -> str:
-        """Of one explainer and set of seeds: claims that share it are claims of the same row."""
-        return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds])
+        """Of one explainer and set of seeds: claims that share it are claims of the same row.
+
+        Whoever scored a file of explanations named its method freely: it is not the explainer of that name.
+        """
+        outside = self.family == OUTSIDE
+        return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds, outside])
 
     @property
     def family(self) -> str:
@@ -49,10 +61,18 @@ class Claim:
         # the usual size of either: no file can make others seem near by large values of its own
         return max(*distances(one, two), *distances(two, one))
 
-    def differs(self, other: Claim) -> list[MetricLabel]:
-        """The metrics of both on which they do not agree."""
+    def differs(self, other: Claim) -> list[What]:
+        """What both say and do not agree on: metrics, and how much was asked of the model."""
         allowed = share(self.submission.model.dtype)
-        return [label for label in self.shared(other) if self.distance(other, label) > allowed]
+        found: list[What] = [label for label in self.shared(other) if self.distance(other, label) > allowed]
+        one, two = self.said(QUERIES), other.said(QUERIES)
+        return found if one is None or two is None or near_counts(one, two) else [*found, QUERIES]
+
+    def said(self, what: What) -> float | None:
+        """The mean of a metric, or the queries of a text; None where it says nothing of it."""
+        if isinstance(what, MetricLabel):
+            return self.row.results[what].mean if what in self.row.results else None
+        return None if self.row.cost is None else self.row.cost.queries
 
     def shared(self, other: Claim) -> list[MetricLabel]:
         """The metrics of both."""
@@ -74,9 +94,18 @@ class Conflict:
     """A row that files give different values of."""
 
     row: str
-    metric: MetricLabel
+    what: What
     means: Sequence[tuple[str, float | None]]
     """The name of each file and the mean that it gives."""
+
+
+def near_counts(one: float, two: float) -> bool:
+    """Whether two means of queries are those of one method on the same texts.
+
+    >>> near_counts(1000, 990), near_counts(1000, 1)
+    (True, False)
+    """
+    return abs(one - two) <= ASKED * max(one, two)
 
 
 def tables(submissions: Iterable[Submission], attested: Collection[str] = ()) -> dict[str, list[Claim]]:
@@ -113,14 +142,18 @@ def settled(claims: Sequence[Claim]) -> tuple[dict[str, Claim], list[Conflict]]:
 
 
 def _conflicts(rivals: Sequence[Claim]) -> list[Conflict]:
-    labels = {label: None for one, other in combinations(rivals, 2) for label in one.differs(other)}
+    matters = {what: None for one, other in combinations(rivals, 2) for what in one.differs(other)}
     return [
         Conflict(
             rivals[0].row.explainer.title,
-            label,
-            [(one.submission.file_name, one.row.results[label].mean) for one in rivals if label in one.row.results],
+            what,
+            [
+                (one.submission.file_name, one.said(what))
+                for one in rivals
+                if what == QUERIES or what in one.row.results
+            ],
         )
-        for label in labels
+        for what in matters
     ]
 
 

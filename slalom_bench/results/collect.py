@@ -161,10 +161,11 @@ def _plugins(identity: CellIdentity, cells: Sequence[CellResult]) -> dict[str, s
     used |= {("model", Ref.parse(identity.model.name).name)}
     used |= {("explainer", cell.identity.explainer.name) for cell in cells}
     used |= {("metric", label.name) for cell in cells for label in cell.scores}
+    installed = entry_points()  # once: every call reads the metadata of all packages
     return {
         f"{kind} {point.name}": f"{point.dist.name} {point.dist.version}"
         for kind in sorted({kind for kind, _ in used})
-        for point in entry_points(group=f"slalom_bench.{kind}s")
+        for point in installed.select(group=f"slalom_bench.{kind}s")
         if (kind, point.name) in used and point.dist is not None
     }
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from slalom_bench import registry
 from slalom_bench.errors import InvalidInput
+from slalom_bench.results.claims import near_counts
 from slalom_bench.results.collect import require_results
 from slalom_bench.results.near import near, share
 from slalom_bench.results.reading import read_run
@@ -52,6 +53,9 @@ class Recomputation:
     """Those that were chosen."""
     left: Mapping[str, str]
     """Rows that could not be computed here, by title, and why."""
+    asked: Mapping[str, tuple[float, float]]
+    """Rows whose queries a text came out otherwise, by title: those submitted and those counted here. Only where all
+    samples were computed again: the means of a part are others."""
 
     @property
     def off(self) -> list[Recomputed]:
@@ -104,11 +108,13 @@ def recompute(
     allowed = share(submission.model.dtype) if tolerance is None else tolerance
     made: list[Recomputed] = []
     done: set[tuple[str, int, int, tuple[int, ...]]] = set()
+    asked: dict[str, tuple[float, float]] = {}
     for again in _again(submission, _suites(submission, rows, len(chosen), task, model), loader):
         made += _beside(submission, again, allowed)
+        asked |= _asked(submission, again)
         done |= {_key(row) for row in again.rows}
     left |= {row.title: "the model here does not give what it needs" for row in rows if _key(row) not in done}
-    return Recomputation(made, chosen, left)
+    return Recomputation(made, chosen, left, asked)
 
 
 def _not_here(submission: Submission, row: SubmittedRow) -> str:
@@ -205,6 +211,19 @@ def _beside(submission: Submission, again: Submission, tolerance: float) -> list
             each = zip(again.samples, submitted, result.values, within, strict=True)
             made += [Recomputed(row.title, label, *values) for values in each]
     return made
+
+
+def _asked(submission: Submission, again: Submission) -> dict[str, tuple[float, float]]:
+    """Rows that say other queries than were counted, where that can be said."""
+    if again.samples != submission.samples:
+        return {}
+    counted = {_key(row): row.cost.queries for row in again.rows if row.cost is not None}
+    said = {
+        row.title: (row.cost.queries, counted[_key(row)])
+        for row in submission.rows
+        if row.cost and _key(row) in counted
+    }
+    return {title: pair for title, pair in said.items() if not near_counts(*pair)}
 
 
 def _key(row: SubmittedRow) -> tuple[str, int, int, tuple[int, ...]]:

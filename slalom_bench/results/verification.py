@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from pathlib import Path
 
 from slalom_bench import registry
 from slalom_bench.core.safe_text import look
+from slalom_bench.errors import InvalidInput
 from slalom_bench.results.collect import collect
 from slalom_bench.results.columns import contradicted
 from slalom_bench.results.reading import Run
 from slalom_bench.results.statistics import summarise
-from slalom_bench.results.submission import MetricSummary, Submission, SubmittedRow
+from slalom_bench.results.submission import MetricSummary, Submission, SubmittedRow, read_submission
+from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import MetricLabel
 
 RELATIVE, ABSOLUTE = 1e-6, 1e-9
 """How far a stored mean or interval may be from the one computed again."""
+
+
+def read_sound(path: Path, file_name: str | None = None) -> Submission:
+    """A file as a submission that holds together; anything else is an error that says what is wrong.
+
+    Args:
+        path: the file.
+        file_name: what it is called; None: whatever its content asks for.
+    """
+    submission = read_submission(path)
+    if wrong := problems(submission, file_name or submission.file_name):
+        raise InvalidInput(f"{path}: {wrong[0]}; `slalom-bench verify {path}` says more")
+    return submission
 
 
 def problems(submission: Submission, file_name: str) -> list[str]:
@@ -32,11 +48,28 @@ def problems(submission: Submission, file_name: str) -> list[str]:
         if label != info.label:
             found.append(f"metric {label}: its name, version and parameters make {info.label}")
         found += [f"metric {label}: its {wrong}" for wrong in contradicted(info)]
+    found += _contradicted(submission)
     for kind, name, _ in _named(submission):
         if twin := _twin(kind, name):
             found.append(f"{kind} {name} looks like {twin}, which is another one")
     for row in submission.rows:
         found += [f"{row.title}: {wrong}" for wrong in _row_problems(submission, row)]
+    return found
+
+
+def _contradicted(submission: Submission) -> list[str]:
+    """What it says otherwise of model and explainers than they are registered here.
+
+    No hash holds these words, but a tier moves a table, and a family takes rows out of the ranking.
+    """
+    found = []
+    model = registry.models.find(submission.model.name.partition(":")[0])
+    if model is not None and submission.model.tier != model.tier:
+        found.append(f"the tier of model {model.name} is {model.tier}, not {submission.model.tier}")
+    for row in submission.rows:
+        said, entry = row.explainer, registry.explainers.find(row.explainer.name)
+        if entry is not None and entry.version == said.version and said.family not in (entry.family, OUTSIDE):
+            found.append(f"the family of explainer {said.name} is {entry.family}, not {said.family}")
     return found
 
 

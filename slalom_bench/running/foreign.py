@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
+from slalom_bench.core.json_text import parse_json
 from slalom_bench.core.types import Floats
+from slalom_bench.data.tables import read_text
 from slalom_bench.errors import InvalidInput
 from slalom_bench.running.files import write_text
+from slalom_bench.running.shapes import Count, Row, why
 
 _MARKS = ("##", "\u2581", "\u0120", "\u010a", "</w>", "@@")
 """How tokenizers write that a piece goes on, or begins, a word."""
@@ -66,7 +70,7 @@ def _of_one(each: Any) -> Pieces:
             raise InvalidInput(f"inseq: scores of {scores.shape[1]} generated tokens; keep that of the label alone")
         return _paired(tokens, scores[:, 0])
     if isinstance(each, (list, tuple)) and _is_pairs(each):
-        return [(str(piece), float(score)) for piece, score in each]
+        return _paired([piece for piece, _ in each], [score for _, score in each])
     raise InvalidInput(
         f"{type(each).__name__} is not understood; give outputs of shap, captum, inseq or interpreto, "
         "or (piece, score) pairs"
@@ -74,13 +78,18 @@ def _of_one(each: Any) -> Pieces:
 
 
 def _of_shap(explanation: Any) -> list[Pieces]:
-    one = isinstance(explanation.data[0], str)
+    one = len(explanation.data) > 0 and isinstance(explanation.data[0], str)
     texts, values = ([explanation.data], [explanation.values]) if one else (explanation.data, explanation.values)
+    if len(texts) != len(values):
+        raise InvalidInput(f"shap: scores of {len(values)} texts, and tokens of {len(texts)}")
     return [_paired(data, value) for data, value in zip(texts, values, strict=True)]
 
 
 def _array(values: Any) -> Floats:
-    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, np.float64)
+    try:
+        return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"scores that are no numbers: {error}") from error
 
 
 def _paired(pieces: Iterable[Any], scores: Any) -> Pieces:
@@ -105,6 +114,8 @@ def spread(text: str, pieces: Pieces, offsets: Sequence[tuple[int, int]]) -> Flo
     starts, ends = (np.array(side, np.int64) for side in zip(*offsets, strict=True))
     shares, at, unknown = np.zeros(len(offsets)), 0, 0.0
     for piece, score in [(piece, score) for piece, score in pieces if _bare(piece)] + [(_END, 0.0)]:
+        if not np.isfinite(score):
+            raise InvalidInput(f"the score of {piece!r} is not finite: that is no explanation")
         bare = "" if piece == _END else _bare(piece)
         if bare in _UNKNOWN:
             unknown += score
@@ -169,7 +180,7 @@ def write_scores(
     Returns:
         The path of the file.
     """
-    rows = [json.loads(line) for line in Path(samples).read_text(encoding="utf-8").splitlines() if line.strip()]
+    rows = _described(Path(samples))
     texts = read_foreign(outputs)
     if len(rows) != len(texts):
         raise InvalidInput(f"{len(texts)} explanations for the {len(rows)} samples of {samples}")
@@ -179,12 +190,33 @@ def write_scores(
     return path
 
 
-def _line(row: Mapping[str, Any], pieces: Pieces, target: int | None, unsigned: bool) -> dict[str, Any]:
-    if not row.get("text") or not row.get("offsets"):
-        raise InvalidInput(f"sample {row.get('id')!r} has no text with offsets to find the pieces in")
+class _Described(Row):
+    """A line that `score FILE --write-samples` wrote, as far as it is needed here."""
+
+    text: str | None
+    target: Count = 1
+    offsets: list[Annotated[list[Count], Field(min_length=2, max_length=2)]] | None
+
+
+def _described(path: Path) -> list[_Described]:
+    """The samples of a file; the first bad line is named by its number."""
+    if not path.is_file():
+        raise InvalidInput(f"{path}: no such file; `slalom-bench score FILE --write-samples` writes it")
+    found = []
+    for number, line in enumerate(read_text(path).split("\n"), 1):
+        if line.strip():
+            try:
+                found.append(_Described.model_validate(parse_json(line)))
+            except ValueError as error:
+                raise InvalidInput(f"{path.name}: line {number}: {why(error)}") from error
+    return found
+
+
+def _line(row: _Described, pieces: Pieces, target: int | None, unsigned: bool) -> dict[str, Any]:
+    if not row.text or not row.offsets:
+        raise InvalidInput(f"sample {row.id!r} has no text with offsets to find the pieces in")
     try:
-        scores = spread(row["text"], pieces, row["offsets"]).tolist()
+        scores = spread(row.text, pieces, [(start, end) for start, end in row.offsets]).tolist()
     except InvalidInput as error:
-        raise InvalidInput(f"sample {row['id']}: {error}") from error
-    explained = row.get("target", 1) if target is None else target
-    return {"id": row["id"], "scores": scores, "target": explained, "unsigned": unsigned}
+        raise InvalidInput(f"sample {row.id}: {error}") from error
+    return {"id": row.id, "scores": scores, "target": row.target if target is None else target, "unsigned": unsigned}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 from slalom_bench.running.shards import Shard
 from slalom_bench.running.store import COSTS, EXPLANATIONS, SCORES, CellStore, RunStore
+
+NAMED = 8
+"""Missing parts that an error names."""
 
 
 @dataclass(frozen=True)
@@ -54,24 +58,23 @@ def merge(directories: Sequence[Path], out: Path) -> Merged:
     for part in parts:
         for cell in part.store.cells():
             cells.setdefault(cell.identity.key, []).append((part, cell))
-    for found in cells.values():
-        _order(found)
+    texts: dict[str, tuple[CellIdentity, list[str]]] = {}
+    for found in cells.values():  # everything is read before anything is written
+        order, identity = _order(found), found[0][1].identity
+        for _ in _tables(found, order):
+            pass
+        if len(order) > len(texts.get(identity.samples_key, (identity, ()))[1]):
+            texts[identity.samples_key] = identity, order
+    said = {key: _union((part.store.samples(one).rows for part in parts), "samples") for key, (one, _) in texts.items()}
     store, samples = RunStore(out), 0
     for part in parts:
         for call in part.calls:
             store.adopt(call)
-    texts: dict[str, tuple[CellIdentity, list[str]]] = {}
     for found in cells.values():
-        order = _order(found)
-        samples += len(order)
-        _join(store, found, order)
-        identity = found[0][1].identity
-        if len(order) > len(texts.get(identity.samples_key, (identity, ()))[1]):
-            texts[identity.samples_key] = identity, order
-    for identity, order in texts.values():
-        rows = _union((part.store.samples(identity).rows for part in parts), "samples")
+        samples += _join(store, found)
+    for key, (identity, order) in texts.items():
         with store.keeping_samples(identity) as kept:
-            kept.fill(rows, order)
+            kept.fill(said[key], order)
     return Merged(out, len(cells), samples)
 
 
@@ -91,9 +94,11 @@ def _check_parts(parts: Sequence[Part]) -> None:
     if len(counts) > 1:
         raise InvalidInput(f"these are parts of runs that were cut into {' and '.join(map(str, sorted(counts)))} parts")
     (count,) = counts
-    missing = sorted(set(range(1, count + 1)) - {part.shard[0] for part in parts})
+    given = {part.shard[0] for part in parts}
+    # not all of them are counted: what the directories say may be forged
+    missing = list(islice((i for i in range(1, count + 1) if i not in given), NAMED + 1))
     if missing:
-        said = ", ".join(f"{i}/{count}" for i in missing)
+        said = ", ".join(f"{i}/{count}" for i in missing[:NAMED]) + " and more" * (len(missing) > NAMED)
         raise InvalidInput(f"the directory of part {said} is not given: run it with --shard, then merge all")
 
 
@@ -117,17 +122,33 @@ def _order(found: Sequence[tuple[Part, CellStore]]) -> list[str]:
     return [places[place] for place in sorted(places)]
 
 
-def _join(store: RunStore, found: Sequence[tuple[Part, CellStore]], order: Sequence[str]) -> None:
-    """The tables of one cell, of all its parts."""
-    identity = found[0][1].identity
-    labels = [MetricLabel.parse(label) for label in found[0][1].marker.read()["metrics"]]  # type: ignore[index]
+def _join(store: RunStore, found: Sequence[tuple[Part, CellStore]]) -> int:
+    """Write the tables of one cell, of all its parts; how many samples it has."""
+    identity, order = found[0][1].identity, _order(found)
     with store.taken(identity, wait=True) as cell:
         if cell is None:
             raise StoreError(f"{identity.folder} is held by another process")
-        for table in (EXPLANATIONS, COSTS, *(f"{SCORES}{label}" for label in labels)):
-            rows = _union((other.table(table).rows for _, other in found), f"{identity.title}: {table}")
+        for table, rows in _tables(found, order):
             cell.table(table).fill(rows, order)
-        cell.commit(order, labels)
+        cell.commit(order, _labels(found))
+    return len(order)
+
+
+def _labels(found: Sequence[tuple[Part, CellStore]]) -> list[MetricLabel]:
+    return [MetricLabel.parse(label) for label in found[0][1].marker.read()["metrics"]]  # type: ignore[index]
+
+
+def _tables(
+    found: Sequence[tuple[Part, CellStore]], order: Sequence[str]
+) -> Iterator[tuple[str, dict[str, Mapping[str, Any]]]]:
+    """The tables of one cell, joined; one that lacks a sample is refused, whatever its marker says."""
+    title = found[0][1].identity.title
+    for table in (EXPLANATIONS, COSTS, *(f"{SCORES}{label}" for label in _labels(found))):
+        rows = _union((cell.table(table).rows for _, cell in found), f"{title}: {table}")
+        lost = next((name for name in order if name not in rows), None)
+        if lost is not None and table != COSTS:
+            raise StoreError(f"{title}: {table} has no row of {lost}: run its command again, then merge")
+        yield table, rows
 
 
 def _union(tables: Iterable[Mapping[str, Mapping[str, Any]]], what: str) -> dict[str, Mapping[str, Any]]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from slalom_bench.core.safe_text import line, visible
+
 if TYPE_CHECKING:
     from slalom_bench.running.notebook_bar import NotebookBar
 
@@ -35,9 +37,9 @@ class Reporter:
         self._start = time.monotonic()
 
     def say(self, text: str, style: str | None = None) -> None:
-        """One line of plain text; nothing in it is read as markup."""
+        """Plain text; nothing in it is read as markup, or steers the terminal."""
         if not self.console.quiet:  # a quiet console lays the text out all the same
-            self.console.print(text, style=style, markup=False, soft_wrap=True)
+            self.console.print(visible(text), style=style, markup=False, soft_wrap=True)
 
     @contextmanager
     def running(self, cells: int, samples: int) -> Iterator[None]:
@@ -83,7 +85,7 @@ class Reporter:
 
     def cell(self, title: str, missing: int, total: int) -> None:
         """A cell begins, with so many of its samples still to do."""
-        self._title = title
+        title = self._title = line(title)
         self._begun += 1
         self._total -= total - missing
         if self._notebook is not None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.safe_text import line
 from slalom_bench.errors import InvalidInput, RunStopped, StoreError, Unsupported
 from slalom_bench.running.cluster import Cluster
 from slalom_bench.running.executor import Executor, InProcess
@@ -95,7 +96,7 @@ def run_suite(
     loader = Loader(options, reporter, token_budget)
     plan = loader.plan(suite).part(shard)
     for skip in plan.skips:
-        reporter.say(f"skipped {skip.what}: {skip.reason}", style="yellow")
+        reporter.say(line(f"skipped {skip.what}: {skip.reason}"), style="yellow")
     store = RunStore(out)
     if cluster is None:
         return Runner(suite, plan, store, loader, mode, retry_failed).run(command)
@@ -326,7 +327,7 @@ class Runner:
         skip = Skip(cell.title, reason)
         self.result.skips.append(skip)
         self.store.update(self._call, {"skips": [vars(skip) for skip in self.result.skips]})
-        self.reporter.say(f"skipped {skip.what}: {skip.reason}", style="yellow")
+        self.reporter.say(line(f"skipped {skip.what}: {skip.reason}"), style="yellow")
         self.reporter.cell(cell.title, 0, cell.samples)
         self.reporter.cell_done()
 

@@ -144,7 +144,8 @@ def _agreement(board: Board, label: MetricLabel) -> str:
     found = {}
     for (one, other), value in board.agreement.items():
         if label in (one, other):
-            found[board.metrics[other if one == label else one].name] = value
+            # ranks tie often: the last bits, which differ between machines, must not choose between equals
+            found[board.metrics[other if one == label else one].name] = round(value, 9)
     if not found:
         return "too few"
     order = sorted(found, key=lambda name: (-found[name], name))
@@ -230,7 +231,7 @@ def conflict_notes(board: Board) -> list[str]:
     found = []
     for one in board.conflicts:
         said = ", ".join(f"{'undefined' if mean is None else number(mean)} in {file}" for file, mean in one.means)
-        found.append(f"Conflict: {one.row} has {one.metric} {said}. All are shown until a reviewer removes a file.")
+        found.append(f"Conflict: {one.row} has {one.what} {said}. All are shown until a reviewer removes a file.")
     for label, opinions in board.left_out.items():
         found.append(f"Conflict: {label} is left out, being {', but '.join(opinions)}.")
     return found

@@ -13,8 +13,8 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.results.attestation import Attestation
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.headline import Headline, headline
-from slalom_bench.results.submission import Submission, read_submission
-from slalom_bench.results.verification import problems
+from slalom_bench.results.submission import Submission
+from slalom_bench.results.verification import read_sound
 from slalom_bench.running.files import write_text
 from slalom_bench.showing import front, markdown, wording
 from slalom_bench.showing.page import FIRST, GROUPS, TABLE_ROWS, front_page, pages
@@ -43,15 +43,11 @@ def read_results(folder: Path, left_out: list[str] | None = None) -> list[Submis
     found = []
     for path in sorted(folder.glob("*.json")):
         try:
-            submission = read_submission(path)
-            if wrong := problems(submission, path.name):
-                raise InvalidInput(f"{path}: {wrong[0]}; `slalom-bench verify {path}` says more")
+            found.append(read_sound(path, path.name))
         except InvalidInput as error:
             if left_out is None:
                 raise
             left_out.append(str(error))
-        else:
-            found.append(submission)
     return found
 
 
@@ -157,6 +153,8 @@ def with_block(text: str, block: str) -> str | None:
 def write(files: dict[str, str], folder: Path) -> list[str]:
     """Write what changed and remove pages of tasks that are gone; the names of what was touched."""
     touched = stale(files, folder)
+    if links := {parent for name in touched if (parent := (folder / name).parent) != folder and parent.is_symlink()}:
+        raise InvalidInput(f"{min(links)} is a link, which may lead anywhere: remove it")
     for name in touched:
         if name in files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -198,6 +198,17 @@ def test_check_prints_one_line_a_rule_and_exits_by_the_verdict():
     assert "skip  planted-signal: declared a baseline" in good.stdout
 
 
+def test_what_a_file_raises_forges_no_line_of_the_check(tmp_path, scratch):
+    path: Path = new("explainer", "brand-new", tmp_path).files[0]
+    body = path.read_text().replace(
+        "def explain(", "def explain(*_): raise RuntimeError('a\\u202eb\\nerror: c')\n    def was("
+    )
+    path.write_text(body)
+    result = invoke(check_command, str(path), "--rule", "shape")
+    assert result.exit_code == 1
+    assert "raised RuntimeError: a\ufffdb error: c" in result.stdout
+
+
 def test_check_as_json_of_a_file_that_fails(tmp_path, scratch):
     path: Path = new("explainer", "brand-new", tmp_path).files[0]
     path.write_text(path.read_text().replace("stochastic=True", "stochastic=False"))

@@ -9,7 +9,7 @@ from slalom_bench.commands.power import power_command
 from slalom_bench.commands.simulate import simulate_command
 from slalom_bench.errors import InvalidInput, UnknownName
 from slalom_bench.results.boards import boards
-from slalom_bench.results.collect import collect
+from slalom_bench.results.collect import collect, submit
 from slalom_bench.results.power import Question, power_table
 from slalom_bench.results.quality import pair_level, texts_needed
 from slalom_bench.results.reading import read_run
@@ -55,6 +55,15 @@ def test_a_given_difference_is_looked_for(made):
     (row, *_) = power_table(made, Question("strict-fidelity", difference=0.05))
     assert (row.scale, row.difference) == ("log", pytest.approx(np.log(1.05)))
     assert power_table(made, Question("deletion", difference=0.1, power=0.95))[0].alone >= large.alone
+
+
+def test_a_submission_that_does_not_hold_together_is_nothing_to_simulate_from(finished, tmp_path):
+    path = submit(read_run(finished), tmp_path)[0]
+    data = json.loads(path.read_text())
+    next(iter(data["rows"][0]["results"].values()))["values"].pop()
+    path.write_text(json.dumps(data))
+    with pytest.raises(InvalidInput, match="values for"):
+        simulate_command(repetitions=1, like=[path])
 
 
 def test_every_metric_is_answered_by_default_and_printed(finished, made, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -19,7 +20,11 @@ from serving import serve
 from slalom_bench import registry
 from slalom_bench.backends.closed_forms import bag_of_words
 from slalom_bench.core.options import Availability, Outline
+from slalom_bench.results.statistics import summarise
+from slalom_bench.results.submission import Submission
 
+TASK = "synthetic-linear:evaluation_size=9,train_size=9"
+"""No case needs its 5,500 texts, which take longer to draw than most cases."""
 QUICK = ("--budget", "30", "--samples", "2", "--metric", "deletion", "--metric", "fidelity-few:masks=5")
 
 
@@ -95,7 +100,7 @@ def parameters(rng: Random) -> Case:
     given = rng.choice(((*NUMBERS, 1, 2, 3, 0.25), (*NUMBERS, 1, 2, 3, 0.25), STRINGS, NAMES))
     given = rng.choice(given)
     spelling = given if isinstance(given, str) else json.dumps(given)
-    chosen = {"task": "synthetic-linear", "model": "bag-of-words", "explainer": "zero", "metric": "deletion"}
+    chosen = {"task": TASK, "model": "bag-of-words", "explainer": "zero", "metric": "deletion"}
     chosen[kind] = f"{owner}:{name}={spelling}"
     if kind == "explainer" and rng.random() < 0.2:
         chosen["metric"] = "strict-fidelity:masks=3"
@@ -126,7 +131,7 @@ def suites(rng: Random) -> Case:
     """A suite file."""
     suite = {
         "name": "mine",
-        "tasks": ["synthetic-linear"],
+        "tasks": [TASK],
         "models": ["bag-of-words"],
         "explainers": ["zero", "leave-one-out"],
         "metrics": ["deletion"],
@@ -214,7 +219,7 @@ def explanations(rng: Random) -> Case:
     made = b"\n".join(spelled(row, rng) for row in rows)
     if rng.random() < 0.3:
         made = torn(made, rng)
-    where = ["--task", "synthetic-linear", "--model", "bag-of-words", "--samples", "2", "--metric", "deletion"]
+    where = ["--task", TASK, "--model", "bag-of-words", "--samples", "2", "--metric", "deletion"]
     return Case(["score", "mine.jsonl", *where, "--out", "out"], _files({"mine.jsonl": made}))
 
 
@@ -228,7 +233,7 @@ def _lengths() -> tuple[int, ...]:
                 str(file),
                 "--write-samples",
                 "--task",
-                "synthetic-linear",
+                TASK,
                 "--model",
                 "bag-of-words",
                 "--samples",
@@ -287,7 +292,7 @@ SHOWS = (
     ("carry-over", "whole", "run"),
     ("merge", "run", "whole", "--out", "joined"),
 )
-RUN = ("run", "--task", "synthetic-linear", "--model", "bag-of-words", "--explainer", "zero", "--explainer", "random")
+RUN = ("run", "--task", TASK, "--model", "bag-of-words", "--explainer", "zero", "--explainer", "random")
 
 
 @cache
@@ -355,6 +360,21 @@ def _seal(cell: Path, table: str) -> None:
 
 # ---- submissions ----
 
+SIMULATE = (
+    "simulate",
+    "--repetitions",
+    "1",
+    "--flips",
+    "19",
+    "--texts",
+    "20",
+    "--methods",
+    "3",
+    "--law",
+    "t3",
+    "--like",
+)
+
 
 @cache
 def _submission() -> bytes:
@@ -364,15 +384,51 @@ def _submission() -> bytes:
         return file.read_bytes()
 
 
+@cache
+def _attestation() -> tuple[str, bytes]:
+    """The record of a reviewer who computed it again, and its name."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, Submission.model_validate_json(_submission()).file_name)
+        file.write_bytes(_submission())
+        outcome = call(["verify", str(file), "--recompute", "all", "--attest"])
+        assert outcome.code == 0, outcome
+        (record,) = Path(folder, "attested").iterdir()
+        return record.name, record.read_bytes()
+
+
+def _sealed(data: object) -> tuple[str, object]:
+    """A submission of somebody who knows what is checked: numbers follow from its values, its name from its content."""
+    made = copy.deepcopy(data)
+    try:
+        for row in made["rows"]:  # type: ignore[index]
+            for result in row["results"].values():
+                result |= vars(summarise(result["values"]))
+        return Submission.model_validate(made).file_name, made
+    except Exception:  # nothing that could be sealed
+        return "bad.json", data
+
+
 def submissions(rng: Random) -> Case:
-    """A stranger's file beside an honest one."""
-    honest = json.loads(_submission())
-    bad = honest
+    """A stranger's file beside an honest one, half of them sealed; now and then the record of a reviewer is bad."""
+    bad = json.loads(_submission())
     for _ in range(rng.randrange(1, 3)):
         bad = change(bad, rng)
-    made = spelled(bad, rng) if rng.random() < 0.7 else torn(_submission(), rng)
-    words = rng.choice((["verify", "results/bad.json"], ["leaderboard", "--out", "boards", "--results", "results"]))
-    return Case(words, _files({"results/bad.json": made, "results/honest.json": _submission()}))
+    name, bad = _sealed(bad) if rng.random() < 0.5 else ("bad.json", bad)
+    made = spelled(bad, rng) if rng.random() < 0.85 else torn(_submission(), rng)
+    files = {f"results/{_sealed(json.loads(_submission()))[0]}": _submission(), f"results/{name}": made}
+    if rng.random() < 0.3:
+        record, honest = _attestation()
+        forged = spelled(change(json.loads(honest), rng), rng) if rng.random() < 0.8 else torn(honest, rng)
+        files[f"results/attested/{record}"] = forged
+    words = rng.choice(
+        (
+            ["verify", f"results/{name}"],
+            ["leaderboard", "--out", "boards", "--results", "results"],
+            ["leaderboard", "--out", "boards", "--results", "results"],
+            [*SIMULATE, f"results/{name}"],
+        )
+    )
+    return Case(words, _files(files))
 
 
 # ---- endpoint ----

@@ -27,7 +27,7 @@ STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")
 """What could steer a terminal: no output holds it."""
 
 SAYS = {
-    "verify": r"^(error: |results/bad\.json: )",
+    "verify": r"^(error: |results/[^/ ]+\.json: )",
     "leaderboard": r"^left out: ",
     "run": r"samples failed",
     "score": r"samples failed",

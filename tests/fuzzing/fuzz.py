@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from areas import AREAS, make, register_words
 from calling import call_there, try_case
 
+MEMORY = "/dev/shm"
+
 
 def fuzz(area: str, cases: int, seed: int = 0, first: int = 0) -> tuple[Counter[int], list[str]]:
     """Try so many cases of an area; how often each exit code came, and what did not hold, with how to have it again."""
@@ -76,7 +78,12 @@ def said(codes: Mapping[int, int]) -> str:
 
 
 def quieten(cache: str) -> None:
-    """No user's cache, no hub, no proxy, no chatter of other packages."""
+    """No user's cache, no hub, no proxy, no chatter of other packages; folders in memory, where there is room for it.
+
+    On a disk a case waits for its rows to be forced there longer than it works.
+    """
+    if os.access(MEMORY, os.W_OK):
+        tempfile.tempdir = MEMORY
     os.environ |= {"SLALOM_BENCH_CACHE": cache, "HF_HUB_OFFLINE": "1", "NO_PROXY": "127.0.0.1"}
     os.environ |= {"OPENAI_API_KEY": "sk-fuzz-0123456789", "MPLBACKEND": "Agg", "COLUMNS": "80"}
     os.environ.pop("SLALOM_BENCH_DATA", None)

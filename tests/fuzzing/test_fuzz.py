@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ SLOW_ROUNDS = 25
 @pytest.fixture(autouse=True)
 def _quiet(monkeypatch, tmp_path_factory, scratch):
     monkeypatch.setattr(os, "environ", os.environ.copy())
+    monkeypatch.setattr(tempfile, "tempdir", None)
     quieten(str(tmp_path_factory.mktemp("cache")))
     yield
     logging.disable(logging.NOTSET)

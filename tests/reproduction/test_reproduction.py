@@ -1,6 +1,7 @@
 """Entries of the papers: all of them are there and valid, and the engine's numbers and verdicts are right by hand."""
 
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -13,7 +14,7 @@ from slalom_bench.reproduction import engine
 from slalom_bench.reproduction import entry as entry_module
 from slalom_bench.reproduction.engine import reproduce, reproduce_all
 from slalom_bench.reproduction.entry import Entry, Layout, entries, find_entries, parse_entry
-from slalom_bench.reproduction.record import read_state, write_record
+from slalom_bench.reproduction.record import read_state, record_path, write_record
 from slalom_bench.reproduction.rendering import as_html, as_markdown
 from slalom_bench.reproduction.values import COLUMNS, Filled, Value, fill
 from slalom_bench.reproduction.verdict import judge
@@ -119,6 +120,36 @@ def test_every_selector_can_match_its_suite():
 
 def tiny(**changes):
     return parse_entry("tiny", TINY).model_copy(update=changes)
+
+
+RECORD = {"definition": "x", "problem": "", "protocols": {"bench": {"verdict": "agrees"}}}
+FORGED = {
+    "deep": b"[" * 100_000,
+    "a list": b"[]",
+    "digits": b'{"definition": ' + b"9" * 5000 + b"}",
+    "half a character": json.dumps({**RECORD, "protocols": {"bench": {"verdict": "\ud800"}}}).encode(),
+    "steers": json.dumps({**RECORD, "protocols": {"bench": {"verdict": "\x1b[31magrees\nfig-3 agrees"}}}).encode(),
+    "another protocol": json.dumps({**RECORD, "protocols": {"\x1b[2J": {"verdict": "agrees"}}}).encode(),
+    "no word": json.dumps({**RECORD, "protocols": {"bench": {"verdict": ["agrees"]}}}).encode(),
+}
+
+
+@pytest.mark.parametrize("kind", [*FORGED, "fifo", "zero", "folder"])
+def test_a_record_that_we_cannot_have_written_is_none(tmp_path, kind):
+    path = record_path(tmp_path, "quick", "tiny")
+    path.parent.mkdir()
+    path.write_text(json.dumps(RECORD))
+    assert read_state(tiny(), tmp_path, "quick") == ("changed since", {"bench": "agrees"})
+    path.unlink()
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "zero":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(FORGED[kind])
+    assert read_state(tiny(), tmp_path, "quick") == ("not run", {})
 
 
 def test_an_entry_runs_is_recorded_and_shown(tmp_path, monkeypatch):

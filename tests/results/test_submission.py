@@ -15,7 +15,7 @@ import pytest
 import typer
 
 from slalom_bench import registry
-from slalom_bench.commands.verify import verify_command
+from slalom_bench.commands.verify import show, verify_command
 from slalom_bench.core.safe_text import look
 from slalom_bench.errors import InvalidInput, StoreError
 from slalom_bench.results import verification as verify
@@ -28,6 +28,7 @@ from slalom_bench.results.recomputing import choose, recompute
 from slalom_bench.results.statistics import average_seeds
 from slalom_bench.results.strict_json import LARGEST_FILE
 from slalom_bench.results.submission import Submission, read_submission, spell, to_text
+from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.provenance import provenance
 from slalom_bench.showing import wording
@@ -284,6 +285,16 @@ def test_a_file_that_is_fake_throughout_and_holds_together_is_found(lab, full, s
     assert {value.row for value in found.off} >= {"random, budget 30", "random, budget 60"}
 
 
+def test_queries_that_were_not_asked_are_found(lab, full):
+    path = changed(full, lambda data: data["rows"][0]["cost"].update(queries=1.0))
+    submission = read_submission(path)
+    found = recompute(submission, submission.samples, lab.loader(lab.subject()))
+    assert not found.off
+    assert list(found.asked) == [submission.rows[0].title]
+    assert not show(path, submission, found, None)
+    assert recompute(submission, submission.samples[:4], lab.loader(lab.subject())).asked == {}
+
+
 def test_which_samples_are_computed_again_depends_on_the_seed_alone(lab, full):
     samples = read_submission(full).samples
     drawn = [choose(samples, 3, seed) for seed in range(200)]
@@ -368,11 +379,42 @@ def test_what_came_out_again_is_on_record_and_every_row_says_so_for_itself(lab, 
     )
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"by": "\x1b[31m"}, "--by"),
+        ({"by": "a\nb"}, "--by"),
+        ({"by": "x" * 1000}, "--by"),
+        ({"recompute": "9" * 5000}, "--recompute"),
+        ({"recompute": "-1"}, "--recompute"),
+    ],
+)
+def test_what_a_reviewer_says_is_checked_before_anything_is_computed(full, values, message):
+    with pytest.raises(InvalidInput, match=message):
+        verify_command([full], **({"recompute": "all", "attest": True} | values))
+
+
+def test_a_difference_that_is_no_rounding_is_not_attested_whatever_the_tolerance(lab, full):
+    path = changed(full, lambda data: fake(data, 0.5))
+    submission = read_submission(path)
+    found = recompute(submission, submission.samples, lab.loader(lab.subject()), tolerance=1e9)
+    assert not found.off
+    with pytest.raises(InvalidInput, match="no rounding"):
+        attested(path, found)
+
+
 FORGED_RECORDS = {
     "there is no submission": lambda data: data.update(submission="0" * 16),
     "do not fit": lambda data: data.update(samples=3),
     "has no row": lambda data: data["rows"][0].update(row="0" * 16),
     "values of 9 samples": lambda data: data["rows"][0].update(values=1),
+    "greater than or equal to 1": lambda data: data.update(samples=0, seed=1),
+    "at least 1 item": lambda data: data["rows"][0].update(metrics=[], values=0),
+    "given twice": lambda data: data["rows"].append(data["rows"][0]),
+    "and 4 metrics": lambda data: data["rows"][0].update(
+        metrics=data["rows"][0]["metrics"] * 2, values=data["rows"][0]["values"] * 2
+    ),
+    "no rounding": lambda data: data["rows"][0].update(largest=0.3),
     "control characters": lambda data: data.update(by="A\u202eB"),
     "must be named": lambda data: data["machine"].update(model="mine"),
     "Extra inputs": lambda data: data.update(html="<b>"),
@@ -453,6 +495,32 @@ def test_a_name_that_could_be_taken_for_another_is_refused(full, kind, name):
     path = changed(full, lambda data: data["rows"][0]["explainer"].update(name=name))
     (problem,) = verify.problems(read_submission(path), path.name)
     assert "looks like" in problem
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda data: data["model"].update(tier="embedded"), "the tier of model slalom-transformer is full"),
+        (lambda data: data["rows"][0]["explainer"].update(family="search"), "the family of explainer"),
+        (lambda data: data["rows"][0]["explainer"].update(family="baselines"), "the family of explainer"),
+    ],
+)
+def test_words_that_no_hash_holds_are_those_of_the_registry(full, change, message):
+    path = changed(full, change)
+    assert any(message in problem for problem in verify.problems(read_submission(path), path.name))
+
+
+def test_a_file_of_explanations_is_no_row_of_the_explainer_that_it_is_named_after(full):
+    honest = read_submission(full)
+    data = json.loads(full.read_text())
+    data["origin"]["started"] = "1970-01-01T00:00:00+00:00"
+    for row in data["rows"]:
+        row["explainer"]["family"] = OUTSIDE
+    other = Submission.model_validate(data)
+    assert verify.problems(other, other.file_name) == []
+    for alone, both in zip(boards([honest]), boards([honest, other]), strict=True):
+        families = Counter(row.family == OUTSIDE for row in both.rows)
+        assert families == {True: len(alone.rows), False: len(alone.rows)}
 
 
 def test_a_name_in_another_alphabet_that_reads_like_a_known_one_is_refused(full):

@@ -116,3 +116,36 @@ def test_the_class_is_the_one_that_the_samples_name(tmp_path):
     assert read_explanations(slalom_bench.write_scores(pieces, samples, tmp_path / "a.jsonl"))["s1"].target == 2
     given = slalom_bench.write_scores(pieces, samples, tmp_path / "b.jsonl", target=0)
     assert read_explanations(given)["s1"].target == 0
+
+
+NUMBERS = [("A", 1.0), ("good", 2.0), ("film", 4.0)]
+ODD = {
+    "not finite": [[("A", float("nan")), *NUMBERS[1:]]],
+    "not finite ": [[("A", float("inf")), *NUMBERS[1:]]],
+    "no numbers": [[("A", "x"), *NUMBERS[1:]]],
+    "scores of 2 texts": SimpleNamespace(base_values=0, values=[np.ones(2)] * 2, data=[["A", "good"]]),
+    "0 explanations": SimpleNamespace(base_values=0, values=[], data=[]),
+}
+
+
+@pytest.mark.parametrize("message", ODD)
+def test_outputs_that_are_no_explanation_are_refused(tmp_path, message):
+    samples = tmp_path / "samples.jsonl"
+    samples.write_text(json.dumps({"id": "a", "text": TEXT, "offsets": OFFSETS}) + "\n")
+    with pytest.raises(InvalidInput, match=message.strip()):
+        slalom_bench.write_scores(ODD[message], samples, tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["[", "[1]", "{}", "[" * 100_000, '{"id": "a", "text": 5, "offsets": [[0, 1]]}']
+    + [f'{{"id": "a", "text": "x", "offsets": {bad}}}' for bad in ('"zz"', "[[0]]", '[["a", "b"]]', "[[0, -1]]")],
+)
+def test_samples_of_another_shape_are_named_by_line(tmp_path, line):
+    samples = tmp_path / "samples.jsonl"
+    samples.write_text(json.dumps({"id": "a", "text": TEXT, "offsets": OFFSETS}) + "\n" + line + "\n")
+    with pytest.raises(InvalidInput, match=r"samples\.jsonl: line 2: "):
+        slalom_bench.write_scores([NUMBERS] * 2, samples, tmp_path / "out.jsonl")
+    with pytest.raises(InvalidInput, match="no such file"):
+        slalom_bench.write_scores([NUMBERS], tmp_path / "none.jsonl", tmp_path / "out.jsonl")

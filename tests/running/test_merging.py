@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -77,6 +80,54 @@ def test_rows_that_disagree_are_refused(tmp_path, lab):
     lab.reseal(tmp_path / "b")
     with pytest.raises(StoreError, match="differ between two directories"):
         merge(parts, tmp_path / "out")
+
+
+def forge(path, table, change):
+    """Change a table of the first cell of a part, and make its checksum anew."""
+    cell = sorted(path.glob("cells/*"))[0]
+    file, marker = cell / table, json.loads((cell / "done.json").read_text())
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    change(lines)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    marker["tables"][table] = [file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()]
+    (cell / "done.json").write_text(json.dumps(marker))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda rows: rows.pop(), "has no row of"),
+        (lambda rows: rows[0].update(id="../../x"), "has no row of"),
+        (lambda rows: rows[0].update(values="x"), "is damaged"),
+    ],
+)
+def test_a_forged_part_is_refused_before_anything_is_written(tmp_path, change, message):
+    for i in (1, 2):
+        go(tmp_path / str(i), (i, 2))
+    forge(tmp_path / "1", "scores/deletion@1.jsonl", change)
+    with pytest.raises(StoreError, match=message):
+        merge([tmp_path / "1", tmp_path / "2"], tmp_path / "joined")
+    assert not (tmp_path / "joined").exists()
+
+
+def test_texts_that_disagree_are_refused_before_anything_is_written(tmp_path):
+    for name, explainer in (("a", "random"), ("b", "linear-deletion")):
+        go(tmp_path / name, explainer=[explainer])
+    (file,) = (tmp_path / "a" / "samples").glob("*.jsonl")
+    file.write_text(file.read_text().replace('"label": ', '"label": 1', 1))
+    with pytest.raises(StoreError, match="differ between two directories"):
+        merge([tmp_path / "a", tmp_path / "b"], tmp_path / "joined")
+    assert not (tmp_path / "joined").exists()
+
+
+def test_a_forged_number_of_parts_is_not_counted_out(tmp_path):
+    go(tmp_path / "1", (1, 2))
+    file = tmp_path / "1" / "run.json"
+    record = json.loads(file.read_text())
+    record["calls"][0]["shard"] = [1, 10**15]
+    file.write_text(json.dumps(record))
+    with pytest.raises(InvalidInput, match="and more is not given"):
+        merge([tmp_path / "1"], tmp_path / "joined")
 
 
 def test_another_part_does_not_go_into_the_same_directory(tmp_path):

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -20,10 +21,10 @@ from slalom_bench.results.collect import submit
 from slalom_bench.results.reading import read_run
 from slalom_bench.results.submission import Machine, Submission, read_submission, to_text
 from slalom_bench.running.identity import MetricLabel
-from slalom_bench.showing import markdown, wording
+from slalom_bench.showing import comparing, markdown, wording
 from slalom_bench.showing.figures import Axis, Series, lines, scatter
 from slalom_bench.showing.front import stem
-from slalom_bench.showing.leaderboard import BEGIN, END, LARGEST, README, generate, read_results, stale, write
+from slalom_bench.showing.leaderboard import BEGIN, END, LARGEST, MARK, README, generate, read_results, stale, write
 from slalom_bench.showing.page import TABLE_ROWS
 from slalom_bench.showing.views import board_view, cost_plots
 from slalom_bench.showing.wording import number
@@ -108,6 +109,20 @@ def test_no_file_replaces_a_row_of_another_and_both_values_are_shown(submissions
     for file, value in ((full.file_name, mean), (stranger.file_name, mean + 0.5)):
         assert safe_text.markdown(f"{number(value)} in {file}") in note
         assert f"{number(value)} in {file}" in generate([full, stranger])["synthetic-slalom/tables.html"]
+
+
+@pytest.mark.parametrize("started", ["1999-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"])
+def test_no_file_makes_a_row_of_another_cheaper(submissions, started):
+    full = next(s for s in submissions if s.model.tier == "full")
+    at = max(range(len(full.rows)), key=lambda i: full.rows[i].cost.queries * (full.rows[i].budget == 30))
+    name, asked = full.rows[at].explainer.name, full.rows[at].cost.queries
+    values = [None if v is None else v * (1 + 1e-6) for v in full.rows[at].results[DELETION].values]
+    fake = {f"rows__{at}__cost__queries": 1.0, f"rows__{at}__results__deletion@1__values": values}
+    board = next(b for b in boards([full, altered(full, origin__started=started, **fake)]) if b.identity.budget == 30)
+    assert {row.cost.queries for row in board.rows if row.submitted.explainer.name == name} == {asked, 1.0}
+    (note,) = [note for note in markdown.section(board).splitlines() if note.startswith("Conflict")]
+    assert f"{safe_text.markdown(full.rows[at].explainer.title)} has queries" in note
+    assert f"{number(asked)} in" in note
 
 
 @pytest.mark.parametrize("text", ["now", "2026-01-31", "2026-01-31T12:00:00", "9999"])
@@ -303,6 +318,17 @@ def test_effects_and_the_quality_of_metrics_are_on_every_board(submissions):
     assert page.count("How good each metric is here") == 4
 
 
+@pytest.mark.parametrize("bit", [-1e-16, 0.0, 1e-16])
+def test_the_last_bit_does_not_choose_between_metrics_that_agree_alike(bit):
+    labels = [MetricLabel.of(name, 1) for name in ("one", "b", "a", "c")]
+    one, *others = labels
+    values = dict(zip(others, (0.7 + bit, 0.7, 0.1), strict=True))
+    board = SimpleNamespace(
+        metrics={label: label for label in labels}, agreement={(one, other): value for other, value in values.items()}
+    )
+    assert comparing._agreement(board, one) == "a +0.70, c +0.10"
+
+
 def test_a_file_from_before_metrics_declared_a_scale_reads_the_same_and_keeps_its_name(submissions):
     full = next(s for s in submissions if s.model.tier == "full")
     data = json.loads(to_text(full))
@@ -483,6 +509,17 @@ def test_a_page_of_a_task_that_is_gone_is_removed_and_a_persons_file_is_not(fini
     (tmp_path / "notes.md").write_text("mine")
     write(generate([]), tmp_path)
     assert sorted(path.name for path in tmp_path.glob("*.md")) == ["README.md", "notes.md"]
+
+
+def test_a_link_in_place_of_a_folder_is_not_followed(submissions, tmp_path):
+    elsewhere, out = tmp_path / "elsewhere", tmp_path / "boards"
+    elsewhere.mkdir()
+    out.mkdir()
+    (elsewhere / "old.md").write_text(f"{MARK}\n")
+    (out / stem(submissions[0].task.name)).symlink_to(elsewhere)
+    with pytest.raises(InvalidInput, match="is a link"):
+        write(generate(submissions), out)
+    assert [path.name for path in elsewhere.iterdir()] == ["old.md"]
 
 
 def test_a_submission_that_contradicts_itself_is_refused_by_name(finished, tmp_path):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from slalom_bench.commands.run import run_command
 from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import collect
 from slalom_bench.results.reading import read_run
@@ -16,6 +19,7 @@ from slalom_bench.showing.columns import NAME
 from slalom_bench.showing.terminal import print_tables, spell
 from slalom_bench.showing.wording import TOO_FEW, facts
 
+STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202d\u202e]")
 LONG = "lime:kernel_width=12.5,tie=token,law=mixed"
 
 
@@ -102,3 +106,15 @@ def test_texts_that_the_model_does_not_read_whole_are_not_called_whole(lab, tmp_
     whole = lab.run(tmp_path / "whole", explainers=("zero",), budgets=(9,), metrics=("deletion",))
     (board,) = boards([c.submission for c in collect(read_run(whole))])
     assert dict(facts(board))["tokens"] == "whole texts"
+
+
+@pytest.mark.parametrize("more", [{}, {"dry_run": True}])
+def test_a_parameter_of_what_is_skipped_cannot_steer_the_terminal(tmp_path, monkeypatch, capsys, more):
+    monkeypatch.chdir(tmp_path)
+    odd = "attnlrp:protocol=\u202egnp\x1b[31m\nerror: none"
+    what = {"task": ["synthetic-linear"], "model": ["bag-of-words"], "metric": ["deletion"], "budget": ["9"]}
+    run_command(**what, explainer=["zero", odd], samples=1, out=tmp_path / "run", **more)
+    said = capsys.readouterr()
+    assert "attnlrp:protocol=" in said.err + said.out
+    assert not STEERS.search(said.err + said.out)
+    assert not [one for one in (said.err + said.out).splitlines() if one.startswith("error")]
