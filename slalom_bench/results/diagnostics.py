@@ -16,6 +16,10 @@ QUALITY = (
 a sum, whether it ended, and the size of what was solved."""
 
 
+LAW = "law"
+"""The diagnostic that names the mask law a surrogate was fitted to."""
+
+
 def average(reports: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Means of every diagnostic of `QUALITY` over the texts that have it, to six digits.
 
@@ -41,4 +45,4 @@ def fitting_law(reports: Iterable[Mapping[str, Any]]) -> str:
     >>> fitting_law([{"law": "mixed"}, {"law": "mixed"}, {}])
     'mixed'
     """
-    return "; ".join(dict.fromkeys(str(report["law"]) for report in reports if report.get("law")))
+    return "; ".join(dict.fromkeys(str(report[LAW]) for report in reports if report.get(LAW)))

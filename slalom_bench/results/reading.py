@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom_bench.core.types import Explanation
+from slalom_bench.results.diagnostics import LAW, QUALITY
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 from slalom_bench.running.records import explanation_from_dict
 from slalom_bench.running.store import CellStore, RunStore
@@ -41,7 +42,7 @@ class Said:
     primary: str
     truncated: bool
     diagnostics: Mapping[str, Any] | None
-    """None where there is no explanation."""
+    """Those that boards show, and the fitting law; None where there is no explanation."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class CellResult:
         found = {}
         for sample, row in self.explanations.items():
             stored = row.get("explanation") or {}
-            diagnostics = stored.get("diagnostics", {}) if stored else None
+            told = stored.get("diagnostics", {})
+            diagnostics = {name: told[name] for name in (*QUALITY, LAW) if name in told} if stored else None
             found[sample] = Said(str(stored.get("primary", PRIMARY)), bool(row.get("truncated")), diagnostics)
         return found
 
@@ -112,7 +114,7 @@ class CellResult:
         return {sample: explanation_from_dict(row["explanation"]) for sample, row in rows if "explanation" in row}
 
     def diagnostics(self) -> list[Mapping[str, Any]]:
-        """What the explainer said of each explanation that there is."""
+        """What the explainer said of each explanation that there is, as far as boards show it."""
         said = [self.said.get(sample) for sample in (self.said if self.samples is None else self.samples)]
         return [one.diagnostics for one in said if one is not None and one.diagnostics is not None]
 
