@@ -125,6 +125,8 @@ class SampleRow(Row):
     def _agree(self) -> SampleRow:
         if any(part is not None and len(part) != len(self.tokens) for part in (self.offsets, self.marks)):
             raise ValueError("not as many offsets or marks as tokens")
+        if self.text is not None and any(not start <= end <= len(self.text) for start, end in self.offsets or ()):
+            raise ValueError("offsets that are not in the text")
         return self
 
 

@@ -65,6 +65,8 @@ CHANGES = {
     "tokens that are a number": ("samples/*.jsonl", lambda d: d.update(tokens=3)),
     "too few offsets": ("samples/*.jsonl", lambda d: d["offsets"].pop()),
     "an offset of 400 digits": ("samples/*.jsonl", lambda d: d["offsets"][0].__setitem__(0, 10**400)),
+    "an offset behind the text": ("samples/*.jsonl", lambda d: d["offsets"][-1].__setitem__(1, 10**6)),
+    "an offset that ends before it starts": ("samples/*.jsonl", lambda d: d["offsets"][-1].reverse()),
     "scores without undefined": ("cells/*/scores/*.jsonl", lambda d: d.pop("undefined")),
     "scores that are words": ("cells/*/scores/*.jsonl", lambda d: d["values"].update(x="y")),
     "a score of 1e300": ("cells/*/scores/*.jsonl", lambda d: d["values"].update(x=1e300)),
