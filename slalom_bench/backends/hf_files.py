@@ -23,6 +23,8 @@ WORDS = "vocabulary.json"
 """The word list beside a checkpoint whose tokenizer is ours."""
 BUFFERS = ("position_ids", "token_type_ids", "inv_freq", ".attn.bias", ".attn.masked_bias")
 """What older checkpoints saved although it follows from the configuration."""
+MOST = {**dict.fromkeys(("num_hidden_layers", "num_layers", "n_layers", "n_layer"), 1000), "num_labels": 100_000}
+"""How many of each a checkpoint may say it has: they are made one by one before any weight is looked at."""
 
 
 @contextmanager
@@ -65,6 +67,7 @@ def load_tokens(source: str | Path, options: ModelOptions, revision: str | None 
             raise InvalidInput(f"no usable words in {words}: {_first_line(error)}") from error
     from transformers import AutoTokenizer
 
+    check_counts(source)
     names = ("tokenizer.json", "vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
     if Path(source).is_dir() and not any((Path(source) / name).is_file() for name in names):
         raise InvalidInput(f"{where(source)} has no tokenizer; save the model's beside it (tokenizer.json)")
@@ -105,6 +108,7 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
     """
     import transformers as hf
 
+    check_counts(source)
     placement: dict[str, Any] = {"device_map": options.device_map} if options.device_map else {}
     shared: dict[str, Any] = {"revision": revision, "trust_remote_code": options.trust_remote_code}
     try:
@@ -137,6 +141,17 @@ def load_module(source: str | Path, options: ModelOptions, revision: str | None 
     if not placement:
         module.to(pick_device(options.device))
     return module.eval()
+
+
+def check_counts(source: str | Path) -> None:
+    """Refuse a directory whose configuration would keep this machine busy; what else is wrong with it is said later."""
+    try:
+        said = parse_json((Path(source) / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    for name, most in MOST.items():
+        if isinstance(said, dict) and isinstance(said.get(name), int) and said[name] > most:
+            raise InvalidInput(f"{where(source)} has more than {most:,} {name}; mend its config.json")
 
 
 def load_backend(source: str | Path, name: str, options: ModelOptions, revision: str | None = None) -> HFBackend:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom_bench.backends.architectures import architecture_of
-from slalom_bench.backends.hf_files import load_tokens, quiet, where
+from slalom_bench.backends.hf_files import check_counts, load_tokens, quiet, where
 from slalom_bench.core.options import ModelOptions, Outline
 from slalom_bench.errors import InvalidInput
 
@@ -15,6 +15,7 @@ def checkpoint_outline(source: str | Path, options: ModelOptions, revision: str 
     """The outline of a checkpoint's directory or hub id; no weights are looked for."""
     from transformers import AutoConfig
 
+    check_counts(source)
     try:
         with quiet():
             config: Any = AutoConfig.from_pretrained(

@@ -63,6 +63,20 @@ def test_a_label_of_400_digits_is_the_name_of_a_class(tmp_path, monkeypatch):
     assert data.class_names == ("1", "9" * 400)
 
 
+@pytest.mark.parametrize("count", ["num_hidden_layers", "num_labels"])
+@pytest.mark.parametrize("command", [["explain", "good"], ["run", "--task=imdb", "--dry-run", "--explainer=zero"]])
+def test_a_checkpoint_of_a_million_layers_or_classes_is_refused_at_once(command, count, tmp_path, monkeypatch, capsys):
+    shutil.copytree(MiniBert().directory, tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {count: 10**9}))
+    monkeypatch.setattr("sys.argv", ["slalom-bench", *command, "--model", f"hf:{tmp_path / 'model'}"])
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.strip().endswith(f"{count}; mend its config.json")
+
+
 @pytest.mark.parametrize("layers", [1, 3])
 def test_a_checkpoint_with_surplus_or_missing_layers_is_refused(layers, tmp_path, monkeypatch, capsys):
     shutil.copytree(MiniBert().directory, tmp_path / "model")
