@@ -23,7 +23,7 @@ TRACEBACK = 2000
 """Characters kept of an unexpected error's traceback."""
 CAUSES = 100
 """Errors that led to an error, looked at at most."""
-PLACE = re.compile(r'^(\s*File )"(.+?)"(?=, line \d+, in )')
+PLACE = re.compile(r'^(\s*File )"(.+?)"(?=, line \d+)')
 """Where a line of a traceback says which file it is of."""
 
 

@@ -29,6 +29,7 @@ from slalom_bench.running.identity import MetricLabel
 from slalom_bench.running.loading import LoadedTask, Loader, Subject
 from slalom_bench.running.opened import count_failed
 from slalom_bench.running.plan import make_plan
+from slalom_bench.running.records import error_row
 from slalom_bench.running.runner import Runner, RunResult
 from slalom_bench.running.store import CellStore, Rows, RunStore
 from slalom_bench.running.suite import make_suite
@@ -189,6 +190,15 @@ def broken(name: str):
             return Explanation({"x": scores}, "x", surrogate=LinearSurrogate(scores, 0.0))
 
     return Broken
+
+
+def test_a_slip_in_a_file_of_the_machine_does_not_name_its_folder(tmp_path):
+    path = str(tmp_path / "plugin.py")
+    with pytest.raises(SyntaxError) as slip:
+        compile("x =", path, "exec")
+    row = error_row(slip.value)
+    assert "SyntaxError" in row["traceback"]
+    assert str(tmp_path) not in str(row)
 
 
 def test_a_sample_that_fails_is_a_row_and_the_run_goes_on(tmp_path, scratch):
