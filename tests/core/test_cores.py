@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from slalom_bench.core.cores import be_a_guest, cpu_quota, usable_cores
+from slalom_bench.core.cores import WAITING, be_a_guest, cpu_quota, usable_cores
 
 
 def group(root, path, **files):
@@ -49,9 +49,16 @@ def test_the_mask_and_the_quota_both_count(monkeypatch):
 
 
 def test_threads_are_told_before_torch_is_there_and_the_users_word_stands(tmp_path):
-    code = "import slalom_bench, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
-    for given, said in (({}, "PASSIVE False"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE False")):
-        clean = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    code = (
+        "import slalom_bench, os, sys;"
+        "print(os.environ.get('OMP_WAIT_POLICY'), os.environ.get('GOMP_SPINCOUNT'), 'torch' in sys.modules)"
+    )
+    clean = {name: value for name, value in os.environ.items() if name not in WAITING}
+    for given, said in (
+        ({}, "PASSIVE 1000 False"),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, "ACTIVE None False"),
+        ({"GOMP_SPINCOUNT": "7"}, "None 7 False"),
+    ):
         ended = subprocess.run(
             [sys.executable, "-c", code], env=clean | given, capture_output=True, text=True, check=True
         )
