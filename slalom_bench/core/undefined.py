@@ -53,7 +53,17 @@ def _is_constant(values: NDArray[np.floating]) -> bool:
     >>> _is_constant(np.array([0.3, 0.1 + 0.2]))
     True
     """
-    return bool(np.ptp(values) <= _RELATIVE * np.abs(values).max()) if len(values) else True
+    return bool(constant_rows(values[None])[0]) if len(values) else True
+
+
+def constant_rows(values: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Of each row, whether it has nothing to rank.
+
+    >>> constant_rows(np.array([[0.3, 0.1 + 0.2], [0.3, 0.4]]))
+    array([ True, False])
+    """
+    found: NDArray[np.bool_] = np.ptp(values, axis=1) <= _RELATIVE * np.abs(values).max(axis=1)
+    return found
 
 
 def descending_ranks(scores: NDArray[np.floating]) -> NDArray[np.int64]:

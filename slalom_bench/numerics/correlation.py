@@ -18,6 +18,17 @@ def pearson(x: Floats, y: Floats) -> float:
     return float(np.clip((x / np.linalg.norm(x)) @ (y / np.linalg.norm(y)), -1.0, 1.0))
 
 
+def pearson_rows(x: Floats, y: Floats) -> Floats:
+    """Linear correlation of each row of x with that of y.
+
+    >>> pearson_rows(np.array([[1.0, 2.0, 3.0]]), np.array([[6.0, 4.0, 2.0]])).round(6)
+    array([-1.])
+    """
+    x, y = (z - z.mean(axis=1, keepdims=True) for z in (x, y))
+    products, lengths = (x * y).sum(axis=1), np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
+    return np.clip(products / lengths, -1.0, 1.0)
+
+
 def spearman(x: Floats, y: Floats) -> float:
     """Pearson correlation of average ranks.
 

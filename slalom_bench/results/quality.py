@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from slalom_bench.core import undefined
 from slalom_bench.core.types import Floats
-from slalom_bench.numerics.correlation import pearson, spearman
+from slalom_bench.numerics.correlation import pearson_rows, spearman
 from slalom_bench.results.ranking import Ranking, Scale, paired, turn
 from slalom_bench.results.separation import Pairwise, too_few
 from slalom_bench.results.statistics import Scores
@@ -97,17 +98,24 @@ def reliability(scores: Floats, seed: int = 0, splits: int = SPLITS) -> float | 
     n, m = scores.shape
     if m < LEAST_METHODS or n < LEAST_TEXTS:
         return None
-    rng = np.random.default_rng([seed, n, m])
-    found = []
-    for _ in range(splits):
-        order = rng.permutation(n)
-        one, other = scores[order[: n // 2]].mean(axis=0), scores[order[n // 2 :]].mean(axis=0)
-        if not undefined.correlation(one, other):
-            found.append(pearson(one, other))
-    if not found:
+    one = _halvings(n, splits, seed, m)
+    halves = one @ scores, (1 - one) @ scores
+    defined = ~(undefined.constant_rows(halves[0]) | undefined.constant_rows(halves[1]))
+    if not defined.any():
         return None
-    r = max(0.0, float(np.mean(found)))
+    r = max(0.0, float(pearson_rows(*(half[defined] for half in halves)).mean()))
     return 2 * r / (1 + r)
+
+
+@lru_cache(maxsize=8)
+def _halvings(n: int, splits: int, seed: int, m: int) -> Floats:
+    """splits x n: 1 for the texts of a half at random."""
+    rng = np.random.default_rng([seed, n, m])
+    one = np.zeros((splits, n))
+    for row in one:
+        row[rng.permutation(n)[: n // 2]] = 1
+    one.setflags(write=False)
+    return one
 
 
 def mask_stability(halves: Sequence[Mapping[str, Scores]], scale: Scale = "linear") -> float | None:

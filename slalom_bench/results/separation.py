@@ -8,7 +8,7 @@ here (`slalom-bench simulate --like` and docs/statistics.md show by how far).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,10 @@ WORK = 100_000_000
 """Statistics computed at most: above 140 methods there are fewer patterns, FEWEST at least. The level holds for any
 number of them; with fewer, less is separated."""
 FEWEST = 99
-BLOCK = 200_000
-"""Statistics held at once: what stays in a processor's cache."""
+BLOCK = 1_000_000
+"""Statistics held at once: about what stays in a processor's cache."""
+DRAWN = 200_000
+"""Of what is drawn at once; another number would be other patterns."""
 _NO_BLOCK = 2**31
 """In the place of a block of sign patterns: lots have a stream of their own."""
 SLACK = 1e-5
@@ -127,13 +129,14 @@ def all_pairs(
         raise InvalidInput(f"a level is between 0 and 1, not {level}")
     family = np.triu_indices(m, 1) if among is None else tuple(np.array(among, np.intp).reshape(-1, 2).T)
     noise = ROUNDING * float(np.abs(scores).max(initial=0.0))
-    wins = np.stack([(scores[:, i : i + 1] < scores - noise).mean(axis=0) for i in range(m)]) if n else np.zeros((m, m))
+    below = scores - noise
+    wins = np.stack([(scores[:, i : i + 1] < below).mean(axis=0) for i in range(m)]) if n else np.zeros((m, m))
     if n < 2 or m < 2:
         nothing = np.full((m, m), np.inf)
         np.fill_diagonal(nothing, 0.0)
-        return Pairwise(n, _orders(scores, None), nothing, wins, np.inf, np.ones((m, m)), level)
+        return Pairwise(n, _differences(scores, np.inf)[0], nothing, wins, np.inf, np.ones((m, m)), level)
     p, critical = against_flips(signs_of(scores, family, noise), m, family, level, seed, flips)
-    return Pairwise(n, _orders(scores, None), _orders(scores, critical), wins, critical, p, level)
+    return Pairwise(n, *_differences(scores, critical), wins, critical, p, level)
 
 
 def _place(n: int, critical: float) -> int:
@@ -141,30 +144,40 @@ def _place(n: int, critical: float) -> int:
     return n if not np.isfinite(critical) else int(np.floor((n + critical * np.sqrt(n)) / 2 + SLACK))
 
 
-def _orders(scores: Floats, critical: float | None) -> Floats:
-    """m x m: medians of the differences, row minus column, or with a critical value the upper ends of their intervals.
+def _differences(scores: Floats, critical: float) -> tuple[Floats, Floats]:
+    """Medians of the differences, row minus column, and the upper ends of their intervals (both m x m).
 
-    Row by row: all at once would take n x m x m numbers.
+    Row by row, since all at once would take n x m x m numbers; and once for both orders of a pair: those of the other
+    are the same with their signs changed.
     """
     n, m = scores.shape
-    place = None if critical is None else _place(n, critical)
-    if not n or (place is not None and place >= n):
-        found = np.full((m, m), 0.0 if place is None else np.inf)
-        np.fill_diagonal(found, 0.0)
-        return found
+    place = _place(n, critical)
+    middle, upper = np.zeros((m, m)), np.full((m, m), np.inf)
+    np.fill_diagonal(upper, 0.0)
     columns = np.ascontiguousarray(scores.T)
-    rows = (np.sort(column - columns, axis=1) for column in columns)
-    return np.stack([np.median(row, axis=1) if place is None else row[:, place].copy() for row in rows])
+    for i in range(m - 1 if n else 0):
+        ordered = np.sort(columns[i] - columns[i + 1 :], axis=1)
+        middle[i, i + 1 :] = (ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2
+        if place < n:
+            upper[i, i + 1 :] = ordered[:, place]
+            upper[i + 1 :, i] = 0.0 - ordered[:, n - 1 - place]
+    return middle - middle.T, upper
 
 
 def signs_of(scores: Floats, family: tuple[Ints, ...], noise: float = 0.0) -> Signs:
-    """Samples x pairs: 1 where the first of a pair is better, -1 where the second is, 0 for a tie."""
-    one, other = family
-    found = np.empty((len(scores), len(one)), np.float32)
-    for row, x in zip(found, scores, strict=True):
-        difference = x[other] - x[one]
-        row[:] = np.sign(difference) * (np.abs(difference) > noise)
+    """Pairs x samples: 1 where the first of a pair is better, -1 where the second is, 0 for a tie."""
+    columns = np.ascontiguousarray(scores.T)
+    found = np.empty((len(family[0]), len(scores)), np.float32)
+    for part in _parts(len(found), 8 * len(scores)):
+        difference = columns[family[1][part]] - columns[family[0][part]]
+        np.subtract(difference > noise, difference < -noise, out=found[part], dtype=np.float32)
     return found
+
+
+def _parts(rows: int, columns: int) -> list[slice]:
+    """Rows in blocks of at most BLOCK numbers."""
+    step = max(1, BLOCK // max(1, columns))
+    return [slice(start, min(rows, start + step)) for start in range(0, rows, step)]
 
 
 def lots(n: int, seed: int) -> Signs:
@@ -174,53 +187,61 @@ def lots(n: int, seed: int) -> Signs:
     coarse: a test by them stays well below its level. No sizes of differences can take the place of the lots: where
     wins are large and losses small, as often as not, they speak for one side, and the level is lost.
     """
-    return (1 + np.random.default_rng([seed, n, _NO_BLOCK]).random((n, 1)) / n).astype(np.float32)
+    return (1 + np.random.default_rng([seed, n, _NO_BLOCK]).random(n) / n).astype(np.float32)
 
 
 def against_flips(
     signs: Signs, m: int, family: tuple[Ints, ...], level: float, seed: int, flips: int
 ) -> tuple[Floats, float]:
-    """Step-down p-values (m x m) of what signs (samples x pairs, overwritten) say, and the single-step critical value.
+    """Step-down p-values (m x m) of what signs (pairs x samples, overwritten) say, and the single-step critical value.
 
-    A pair in the other order has minus the statistic. So pairs are kept once, the better column first: the largest over
-    one of them and all ordered pairs below it is the largest over it and those after it, or minus the smallest of all.
+    A pair in the other order has minus the statistic. So pairs are kept once, the better column first, those with the
+    largest statistic first: the largest over one of them and all ordered pairs below it is the largest over it and
+    those after it, or minus the smallest of all.
     """
     one, other = family
-    n = len(signs)
-    signs /= np.sqrt(np.maximum(np.count_nonzero(signs, axis=0), 1))
+    pairs, n = signs.shape
+    signs /= np.sqrt(np.maximum(np.count_nonzero(signs, axis=1), 1))[:, None]
     signs *= lots(n, seed)
-    observed = signs.sum(axis=0)
+    observed = signs.sum(axis=1)
     order = np.argsort(-np.abs(observed), kind="stable")
-    signs *= np.where(observed < 0, -1, 1)
-    signs = np.take(signs, order, axis=1)
+    signs *= np.where(observed < 0, -1, 1).astype(np.float32)[:, None]
+    signs = signs[order]
     first, second = (np.where(observed < 0, *ends)[order] for ends in ((other, one), (one, other)))
     t = np.abs(observed[order]).astype(np.float64)
     due = (t - SLACK)[:, None]
-    reached = np.zeros(len(t))
-    maxima = np.empty(0)
-    for pattern in _patterns(n, 2 * len(t), flips, seed):
-        flipped = (pattern.astype(np.float32) @ signs).T
-        largest = np.maximum.accumulate(flipped[::-1], axis=0)[::-1]
+    patterns = _patterns(n, 2 * pairs, flips, seed).astype(np.float32).T
+    parts = _parts(pairs, patterns.shape[1])
+    flipped = np.empty((0, 0))
+    largest = np.full(patterns.shape[1], -np.inf)
+    for part in parts:
+        flipped = signs[part] @ patterns
         largest = np.maximum(largest, -flipped.min(axis=0))
-        reached += (largest >= due).sum(axis=1)
-        maxima = np.append(maxima, largest[0])
+    reached = np.full(pairs, patterns.shape[1])
+    for part in reversed(parts):
+        flipped = flipped if part is parts[-1] else signs[part] @ patterns
+        if due[part.start] <= largest.min():  # of every pattern the largest is above these all: none can tell them
+            largest = np.maximum(largest, flipped.max(axis=0))
+            continue
+        for row in flipped[::-1]:  # numpy's accumulate takes five times as long
+            largest = np.maximum(row, largest, out=row)
+        reached[part] = np.count_nonzero(flipped >= due[part], axis=1)
     itself = 2 if n <= EXACT else 1
-    adjusted = np.maximum.accumulate((reached + itself) / (len(maxima) + itself))
+    adjusted = np.maximum.accumulate((reached + itself) / (len(largest) + itself))
     p = np.ones((m, m))
     p[first, second] = np.where(t > 0, np.minimum(adjusted, 1.0), 1.0)
-    allowed = int(level * (len(maxima) + itself) * (1 + SLACK)) - itself
-    critical = float(np.sort(maxima)[::-1][allowed]) if 0 <= allowed < len(maxima) else np.inf
+    allowed = int(level * (len(largest) + itself) * (1 + SLACK)) - itself
+    critical = float(np.sort(largest)[::-1][allowed]) if 0 <= allowed < len(largest) else np.inf
     return p, critical
 
 
-def _patterns(n: int, columns: int, flips: int, seed: int) -> Iterator[Floats]:
-    """Sign patterns in blocks: all but the two that flip nothing for few samples, else random ones."""
-    rows = max(1, BLOCK // max(n, columns))
+def _patterns(n: int, columns: int, flips: int, seed: int) -> Floats:
+    """Sign patterns, a row each: all but the two that flip nothing for few samples, else random ones."""
     if n <= EXACT:
         codes = np.arange(1, 2**n - 1)
-        every = np.where((codes[:, None] >> np.arange(n)) & 1, -1.0, 1.0)
-        yield from np.split(every, range(rows, len(every), rows))
-        return
+        return np.where((codes[:, None] >> np.arange(n)) & 1, -1.0, 1.0)
     flips = min(flips, max(FEWEST, WORK // columns))
-    for block, start in enumerate(range(0, flips, rows)):
-        yield random_signs(n, block, min(rows, flips - start), seed)
+    rows = max(1, DRAWN // max(n, columns))
+    return np.concatenate(
+        [random_signs(n, i, min(rows, flips - start), seed) for i, start in enumerate(range(0, flips, rows))]
+    )

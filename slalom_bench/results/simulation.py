@@ -84,12 +84,12 @@ class Seen:
     """Texts x methods."""
 
     def pairs(self) -> tuple[tuple[Ints, Ints], Signs]:
-        """The pairs that can be made equal, and the signs of their differences (texts x pairs), which add up to 0."""
+        """The pairs that can be made equal, and the signs of their differences (pairs x texts), which add up to 0."""
         one, other = np.triu_indices(self.scores.shape[1], 1)
-        between = self.scores[:, other] - self.scores[:, one]
-        signs = np.sign(between - np.median(between, axis=0)).astype(np.float32)
-        fair = signs.sum(axis=0) == 0
-        return (one[fair], other[fair]), signs[:, fair]
+        between = (self.scores[:, other] - self.scores[:, one]).T
+        signs = np.sign(between - np.median(between, axis=1, keepdims=True)).astype(np.float32)
+        fair = signs.sum(axis=1) == 0
+        return (one[fair], other[fair]), signs[fair]
 
 
 @dataclass(frozen=True)
@@ -175,13 +175,13 @@ class Plan:
         m = seen.scores.shape[1]
         wrong = np.zeros((self.repetitions, 2))
         for i in range(self.repetitions):
-            better = self.better(signs[rng.integers(0, len(signs), n)], m, pairs, i)
+            better = self.better(signs[:, rng.integers(0, signs.shape[1], n)], m, pairs, i)
             wrong[i] = bool(better.any()), float(better.any(axis=0).mean())
         size, unmarked = wrong.mean(axis=0).tolist()
         return Separation(seen.name, seen.scale, n, m, size, unmarked, None)
 
     def better(self, signs: Signs, m: int, pairs: tuple[Ints, ...], seed: int) -> Bools:
-        """m x m: what a board would call better, of the signs of its pairs (texts x pairs)."""
+        """m x m: what a board would call better, of the signs of its pairs (pairs x texts)."""
         return against_flips(signs, m, pairs, LEVEL, seed, self.flips)[0] <= LEVEL
 
     def coverage(self, law: Law, mean: float, n: int) -> Coverage:

@@ -55,15 +55,25 @@ class SeedAverage:
 
 def summarise(values: Iterable[float | None], *, confidence: float = 0.95, seed: int = 0) -> Summary:
     """Mean, standard error and bootstrap interval over samples."""
-    values = list(values)
-    x = np.array([value for value in values if value is not None], np.float64)
-    missing = len(values) - len(x)
-    if not np.isfinite(x).all():
+    return summaries([list(values)], confidence=confidence, seed=seed)[0]
+
+
+def summaries(rows: Sequence[Sequence[float | None]], *, confidence: float = 0.95, seed: int = 0) -> list[Summary]:
+    """The same of many rows at once, which takes a fraction of the time."""
+    defined = [np.array([value for value in row if value is not None], np.float64) for row in rows]
+    if not all(np.isfinite(x).all() for x in defined):
         raise InvalidInput("scores must be finite numbers, or None where undefined")
-    if len(x) < 2:
-        return Summary(len(x), missing, float(x[0]) if len(x) else None, None, None, None)
-    low, high = bootstrap_interval(x, confidence, seed)
-    return Summary(len(x), missing, float(x.mean()), float(x.std(ddof=1) / np.sqrt(len(x))), low, high)
+    ends: dict[int, tuple[float, float]] = {}
+    for n in {len(x) for x in defined if len(x) > 1}:
+        alike = [i for i, x in enumerate(defined) if len(x) == n]
+        low, high = bca_intervals(np.stack([defined[i] for i in alike]), widened(confidence, n), seed)
+        ends |= zip(alike, zip(low.tolist(), high.tolist(), strict=True), strict=True)
+    made = []
+    for i, (x, row) in enumerate(zip(defined, rows, strict=True)):
+        error = float(x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else None
+        mean = float(x.mean()) if len(x) else None
+        made.append(Summary(len(x), len(row) - len(x), mean, error, *ends.get(i, (None, None))))
+    return made
 
 
 def bootstrap_interval(x: Floats, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
@@ -81,23 +91,41 @@ def widened(confidence: float, n: int) -> float:
 
 
 def bca_interval(x: Floats, confidence: float, seed: int = 0) -> tuple[float, float]:
-    """Efron's BCa interval of the mean; the jackknife acceleration of a mean is its skewness over 6 sqrt(n)."""
-    centred = x - x.mean()
-    square = float(centred @ centred)
-    if square <= (ROUNDING * np.abs(x).max()) ** 2:
-        return float(x.mean()), float(x.mean())
-    means = resampled_means(centred, seed)
-    slack = ROUNDING * float(np.abs(x).max())
-    below = ((means < -slack).mean() + (means <= slack).mean()) / 2
-    normal = NormalDist()
-    bias = normal.inv_cdf(float(np.clip(below, 0.5 / RESAMPLES, 1 - 0.5 / RESAMPLES)))
-    acceleration = float((centred**3).sum()) / (6 * square**1.5)
-    levels = []
+    """Efron's BCa interval of the mean of a vector."""
+    low, high = bca_intervals(x[None], confidence, seed)
+    return float(low[0]), float(high[0])
+
+
+def bca_intervals(x: Floats, confidence: float, seed: int = 0) -> tuple[Floats, Floats]:
+    """Those of the rows (rows x n); the jackknife acceleration of a mean is its skewness over 6 sqrt(n)."""
+    from scipy.special import ndtr, ndtri
+
+    middle = x.mean(axis=1)
+    centred = x - middle[:, None]
+    square = (centred * centred).sum(axis=1)
+    largest = ROUNDING * np.abs(x).max(axis=1)
+    varied = square > largest**2
+    means = np.sort(resampled_means(centred.T, seed).T, axis=1)
+    below = np.array(
+        [row.searchsorted([-slack, slack], "right").mean() for row, slack in zip(means, largest, strict=True)]
+    )
+    bias = ndtri(np.clip(below / RESAMPLES, 0.5 / RESAMPLES, 1 - 0.5 / RESAMPLES))
+    acceleration = (centred**3).sum(axis=1) / (6 * np.where(varied, square, 1.0) ** 1.5)
+    ends = []
     for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
-        z = bias + normal.inv_cdf(tail)
-        levels.append(normal.cdf(bias + z / (1 - acceleration * z)))
-    low, high = np.quantile(means, levels) + x.mean()
-    return float(low), float(high)
+        z = bias + ndtri(tail)
+        found = _quantiles(means, ndtr(bias + z / (1 - acceleration * z)))
+        ends.append(middle + np.where(varied, found, 0.0))
+    return ends[0], ends[1]
+
+
+def _quantiles(ordered: Floats, levels: Floats) -> Floats:
+    """A quantile of each sorted row, linear between its order statistics."""
+    place = levels * (ordered.shape[1] - 1)
+    before = place.astype(np.intp)
+    rows = np.arange(len(ordered))
+    low, high = ordered[rows, before], ordered[rows, np.minimum(before + 1, ordered.shape[1] - 1)]
+    return np.asarray(low + (high - low) * (place - before), np.float64)
 
 
 def student_interval(x: Floats, confidence: float = 0.95) -> tuple[float, float]:

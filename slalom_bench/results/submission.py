@@ -268,7 +268,7 @@ class Submission(Record):
             row.pop("law", None)
         return short_hash(said, 16)
 
-    @property
+    @cached_property
     def file_name(self) -> str:
         """Readable and unable to leave its folder."""
         return f"{file_name(self.task.name, self.model.name)}-{self.fingerprint}.json"

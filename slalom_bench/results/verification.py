@@ -12,7 +12,7 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.results.collect import collect
 from slalom_bench.results.columns import contradicted
 from slalom_bench.results.reading import Run
-from slalom_bench.results.statistics import summarise
+from slalom_bench.results.statistics import Summary, summaries
 from slalom_bench.results.submission import MetricSummary, Submission, SubmittedRow, read_submission
 from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import MetricLabel
@@ -81,10 +81,11 @@ def _row_problems(submission: Submission, row: SubmittedRow) -> list[str]:
     # of more than two classes the predicted one is found by a query that no budget counts
     if row.cost is not None and row.cost.queries > (row.budget + 1) * (1 + RELATIVE) and not row.failed:
         found.append(f"{row.cost.queries:g} queries a sample are over the budget")
-    for label, result in row.results.items():
+    again = summaries([result.values for result in row.results.values()])
+    for (label, result), summary in zip(row.results.items(), again, strict=True):
         if label not in submission.metrics:
             found.append(f"metric {label} is not described in `metrics`")
-        elif wrong := _summary_problem(result, len(submission.samples)) or _impossible(label, result):
+        elif wrong := _summary_problem(result, summary, len(submission.samples)) or _impossible(label, result):
             found.append(f"{label}: {wrong}")
     return found
 
@@ -101,13 +102,12 @@ def _impossible(label: MetricLabel, result: MetricSummary) -> str:
     return "" if wrong is None else f"a value of {wrong:g} is outside what the metric can be, {low:g} to {high:g}"
 
 
-def _summary_problem(result: MetricSummary, samples: int) -> str:
-    """The first contradiction between a result's numbers and its values."""
+def _summary_problem(result: MetricSummary, again: Summary, samples: int) -> str:
+    """The first contradiction between a result's numbers and its values, or what follows from these."""
     if len(result.values) != samples:
         return f"{len(result.values)} values for {samples} samples"
     if any(len(half) != samples for half in result.halves) or len(result.halves) not in (0, 2):
         return f"halves of {[len(half) for half in result.halves]} values for {samples} samples; two of as many are due"
-    again = summarise(result.values)
     if (again.n, again.undefined) != (result.n, result.undefined):
         return f"n={result.n}, undefined={result.undefined}; the values say {again.n} and {again.undefined}"
     if sum(result.reasons.values()) != result.undefined:

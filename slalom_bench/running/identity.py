@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -23,12 +24,14 @@ MOST = 2**63
 """Numbers that stand for themselves are smaller."""
 
 
+@lru_cache(maxsize=10_000)
 def _plain(text: str) -> str:
     if found := strange(text):
         raise ValueError(f"control characters, direction marks and invisible ones are not allowed: {found}")
     return text
 
 
+@lru_cache(maxsize=10_000)
 def _name(text: str) -> str:
     if word := disguised(_plain(text)):
         raise ValueError(f"{word!r} mixes letters that look like others: write it in plain letters of one alphabet")

@@ -12,7 +12,7 @@ from slalom_bench.results.separation import FEWEST, all_pairs, lots, too_few
 
 def statistic(d, plain=False):
     """Wins minus losses over the root of their number, where unless plain texts count by their lots."""
-    counts = [1.0] * len(d) if plain else lots(len(d), 0)[:, 0].tolist()
+    counts = [1.0] * len(d) if plain else lots(len(d), 0).tolist()
     total = sum(count * ((x < 0) - (x > 0)) for x, count in zip(map(float, d), counts, strict=True))
     return total / max(sum(x != 0 for x in d), 1) ** 0.5
 
@@ -124,12 +124,12 @@ def test_equal_methods_keep_all_their_marks_as_often_as_the_level_says():
 
 def test_lots_order_nothing_but_equal_counts():
     for n in (2, 7, 50):
-        counts = lots(n, 0)[:, 0]
+        counts = lots(n, 0)
         assert len(set(counts.tolist())) == n
         assert 0 < (counts - 1).sum() < 1
         assert counts.min() >= 1
     # so a win more is always more, whichever texts are won: of 7, those of the largest lots against any one more
-    counts = np.sort(lots(7, 0)[:, 0])
+    counts = np.sort(lots(7, 0))
     for won in range(7):
         assert 2 * counts[7 - won :].sum() - counts.sum() < 2 * counts[: won + 1].sum() - counts.sum()
 

@@ -18,6 +18,7 @@ from slalom_bench import registry
 from slalom_bench.commands.verify import show, verify_command
 from slalom_bench.core.safe_text import look
 from slalom_bench.errors import InvalidInput, StoreError
+from slalom_bench.results import statistics as stats
 from slalom_bench.results import verification as verify
 from slalom_bench.results.attestation import attest, read_attestations, write_attestation
 from slalom_bench.results.boards import boards
@@ -272,7 +273,7 @@ def fake(data, share):
     for row in data["rows"]:
         for result in row["results"].values():
             result["values"] = [None if v is None else float(f"{v * (1 + share):.6g}") for v in result["values"]]
-            again = verify.summarise(result["values"])
+            again = stats.summarise(result["values"])
             result.update(mean=again.mean, standard_error=again.standard_error, low=again.low, high=again.high)
 
 
@@ -331,7 +332,7 @@ def test_a_value_that_the_metric_cannot_have_is_refused(full, value, label):
     wrong = [problem for problem in verify.problems(read_submission(path), path.name) if "mean is" not in problem]
     assert wrong == [] or "is outside what the metric can be" in wrong[0]
     submission = read_submission(path)
-    again = verify.summarise(submission.rows[0].results[MetricLabel.parse(label)].values)
+    again = stats.summarise(submission.rows[0].results[MetricLabel.parse(label)].values)
 
     def follow(data):
         _first(data, label).update(mean=again.mean, standard_error=again.standard_error, low=again.low, high=again.high)
