@@ -212,7 +212,7 @@ def against_flips(
     due = (t - SLACK)[:, None]
     patterns = _patterns(n, 2 * pairs, flips, seed).astype(np.float32).T
     parts = _parts(pairs, patterns.shape[1])
-    flipped = np.empty((0, 0))
+    flipped: npt.NDArray[np.floating] = signs[:0]
     largest = np.full(patterns.shape[1], -np.inf)
     for part in parts:
         flipped = signs[part] @ patterns

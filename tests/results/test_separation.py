@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from slalom_bench.errors import InvalidInput
+from slalom_bench.results import separation
 from slalom_bench.results.separation import FEWEST, all_pairs, lots, too_few
 
 
@@ -220,6 +221,19 @@ def test_a_thousand_methods_take_memory_for_their_pairs_and_no_more():
     assert peak < 0.9 * n * m * m * 8
     assert found.better[0, 1:].all()
     assert not found.better[1:, 0].any()
+
+
+@pytest.mark.parametrize(("n", "m", "apart"), [(9, 12, 1.5), (25, 12, 0.0), (25, 12, 0.7), (25, 30, 2.0)])
+def test_pairs_in_parts_are_pairs_at_once(n, m, apart, monkeypatch):
+    """The smallest parts have one pair; in others whole parts are below every pattern's largest and are passed over."""
+    x = np.random.default_rng(n + m).normal(size=(n, m)) + apart * np.arange(m) / m
+    whole = all_pairs(x, flips=199)
+    for block in (1, 3000, 20_000):
+        monkeypatch.setattr(separation, "BLOCK", block)
+        found = all_pairs(x, flips=199)
+        assert (found.p == whole.p).all()
+        assert found.critical == pytest.approx(whole.critical, rel=1e-6)
+        assert (found.upper == whole.upper).all()
 
 
 def test_with_few_patterns_equal_methods_are_still_told_apart_in_one_run_of_twenty_at_most():

@@ -28,6 +28,17 @@ def test_too_few_numbers_have_no_interval():
         stats.summarise([1.0, float("nan")])
 
 
+def test_many_rows_at_once_are_what_each_is_alone():
+    rng = np.random.default_rng(6)
+    rows = [rng.normal(size=n).tolist() for n in (20, 3, 20, 1, 0, 20)] + [[0.1] * 20, [None, 1.0, None, 4.0, 2.0]]
+    for found, row in zip(stats.summaries(rows), rows, strict=True):
+        alone = stats.summarise(row)
+        assert (found.n, found.undefined) == (alone.n, alone.undefined)
+        for name in ("mean", "standard_error", "low", "high"):
+            one, other = getattr(found, name), getattr(alone, name)
+            assert one == (None if other is None else pytest.approx(other, rel=1e-12, abs=1e-15)), (row, name)
+
+
 @pytest.mark.parametrize("draw", ["normal", "exponential", "lognormal"])
 def test_interval_agrees_with_scipy_bca(draw, monkeypatch):
     monkeypatch.setattr(stats, "RESAMPLES", 20000)
