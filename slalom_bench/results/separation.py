@@ -21,8 +21,8 @@ from slalom_bench.results.statistics import EXACT, LEVEL, ROUNDING, random_signs
 Signs = npt.NDArray[np.float32]
 PAIR_FLIPS = 4999
 """Random sign patterns for more samples than are enumerated: a p-value is then known to 0.003 at the level."""
-WORK = 100_000_000
-"""Statistics computed at most: above 140 methods there are fewer patterns, FEWEST at least. The level holds for any
+WORK = 25_000_000
+"""Statistics computed at most: above 70 methods there are fewer patterns, FEWEST at least. The level holds for any
 number of them; with fewer, less is separated."""
 FEWEST = 99
 BLOCK = 1_000_000

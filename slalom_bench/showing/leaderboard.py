@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -43,14 +45,27 @@ def read_results(folder: Path, left_out: list[str] | None = None) -> list[Submis
     if not folder.is_dir():
         raise InvalidInput(f"no folder {folder}; run in the checkout, or name the folder with --results")
     found = []
-    for path in sorted(folder.glob("*.json")):
-        try:
-            found.append(read_sound(path, path.name))
-        except InvalidInput as error:
-            if left_out is None:
-                raise
-            left_out.append(str(error))
+    with no_collection():
+        for path in sorted(folder.glob("*.json")):
+            try:
+                found.append(read_sound(path, path.name))
+            except InvalidInput as error:
+                if left_out is None:
+                    raise
+                left_out.append(str(error))
     return found
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """No search for garbage in a block that keeps all it makes: of many files it would take a quarter of the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 @one_algebra_thread()
