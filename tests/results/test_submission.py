@@ -546,7 +546,7 @@ def test_the_command_reports_and_exits_with_1(full, capsys):
 
 
 def test_the_name_of_a_file_cannot_forge_a_line(full, capsys):
-    full.write_text(full.read_text().replace('"dirty": true', '"dirty": false'))  # that would be a note, in its own line
+    full.write_text(full.read_text().replace('"dirty": true', '"dirty": false'))  # a note has its own line
     forged = full.rename(full.with_name("x\nall.json: sound; 9 rows\x1b[2K.json"))
     with pytest.raises(typer.Exit):
         verify_command([forged])
