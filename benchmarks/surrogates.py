@@ -3,10 +3,11 @@
     SLALOM_BENCH_DATA=... python benchmarks/surrogates.py measure --state rows.jsonl --models mini-bert mini-gpt2
     python benchmarks/surrogates.py write --state rows.jsonl    # benchmarks/surrogates.csv, figures, tables to stdout
 
-`measure` appends a line for each text, model, rule, budget and method, and goes on where it stopped; texts are the
-outermost loop, so that every cell has as many. Errors are those of the metrics `fidelity-LAW`. `write` compares
-slalom-anchor with each rival by the project's own statistics, on the log scale, and prints every cell where it is not
-the best or not significantly so.
+`measure` appends a line for each text, model, rule, budget and method, and goes on where it stopped, on another machine
+from `surrogates.jsonl.gz`, in which `write` keeps every line; texts are the outermost loop, so that every cell has as
+many. Lines are of the model's weights and of the explainer's version: those of another version count as not there.
+Errors are those of the metrics `fidelity-LAW`. `write` compares slalom-anchor with each rival by the project's own
+statistics, on the log scale, and prints every cell where it is not the best or not significantly so.
 
 Each line also says what a method's error is made of. The parts of what slalom-anchor's surrogate predicts at the
 largest budget (single effects, position shifts, bend, interactions) are projected out of the method's errors one after
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
 import json
 import math
 from collections import defaultdict
@@ -29,6 +31,7 @@ import numpy as np
 from slalom_bench import registry
 from slalom_bench.core.context import Context
 from slalom_bench.core.options import ModelOptions
+from slalom_bench.core.references import Ref
 from slalom_bench.core.types import Bools, Floats, Sample
 from slalom_bench.data.loading import data_directory, load_task
 from slalom_bench.errors import InvalidInput
@@ -39,6 +42,7 @@ from slalom_bench.running.explaining import explain_sample
 from slalom_bench.surrogates.mask_process import MaskProcess
 
 HERE = Path(__file__).parent
+KEPT = HERE / "surrogates.jsonl.gz"
 OURS, LIKE = "slalom-anchor", "slalom-anchor:law=mixed"
 METHODS = (
     OURS,
@@ -58,6 +62,8 @@ ACROSS = 5
 NINETY = 1.645
 """Standard deviations to either side that hold 90 % of a normal law."""
 Row = dict[str, Any]
+KEY = ("model", "weights", "rule", "text")
+"""What the lines of a text have in common."""
 
 
 def texts(handle: Classifier, examples: Any, count: int, shortest: int, longest: int) -> list[Sample]:
@@ -70,6 +76,19 @@ def texts(handle: Classifier, examples: Any, count: int, shortest: int, longest:
         if len(found) == count:
             break
     return found
+
+
+def read(state: Path) -> list[Row]:
+    """The lines of a state, their numbers to five digits; a last one that was cut off is taken out of it."""
+    text = state.read_text() if state.exists() else ""
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        state.write_text(whole)
+    rows = [json.loads(line, parse_float=lambda x: float(f"{float(x):.5g}")) for line in whole.splitlines()]
+    for model in {row["model"] for row in rows}:
+        if len(found := {row["weights"] for row in rows if row["model"] == model}) > 1:
+            raise InvalidInput(f"{state} has lines of {len(found)} weights of {model}: {', '.join(sorted(found))}")
+    return rows
 
 
 def budget_of(name: str, n: int) -> int:
@@ -112,7 +131,8 @@ def of_text(
     handle: Classifier, sample: Sample, context: Context, budgets: list[str], methods: list[str], done: set[Any]
 ) -> Iterator[Row]:
     """One row a budget and method that is not done yet."""
-    if all((budget, name) in done for budget in budgets for name in methods):
+    versions = {name: registry.explainers.get(Ref.parse(name).name).version for name in methods}
+    if all((budget, name, versions[name]) in done for budget in budgets for name in methods):
         return
     drawn, effects = [], None
     for name in LAWS:
@@ -129,21 +149,22 @@ def of_text(
     for budget in sorted(budgets, key=lambda b: -budget_of(b, len(sample))):
         size = budget_of(budget, len(sample))
         for name in methods:
-            if (budget, name) in done and not (parts is None and name == OURS):
+            there = (budget, name, versions[name]) in done
+            if there and not (parts is None and name == OURS):
                 continue
             outcome = explain_sample(registry.explainers.build(name), handle, sample, budget=size, seed=context.seed)
             if outcome.explanation is None:
                 print(f"  {name} at {size}: {outcome.error}", flush=True)
-                yield {"budget": budget, "method": name, "error": str(outcome.error)}
+                yield {"budget": budget, "method": name, "version": versions[name], "error": str(outcome.error)}
                 continue
             surrogate = outcome.explanation.surrogate
             if surrogate is None:
                 raise InvalidInput(f"{name} has no surrogate")
             if parts is None and isinstance(surrogate, MaskProcess):
                 parts = parts_of(surrogate, keep)
-            if (budget, name) in done:
+            if there:
                 continue
-            row: Row = {"budget": budget, "method": name, "tokens": len(sample)}
+            row: Row = {"budget": budget, "method": name, "version": versions[name], "tokens": len(sample)}
             row["seconds"] = round(outcome.cost.seconds - outcome.cost.model_seconds, 4)
             for law_name in LAWS:
                 metric = registry.metrics.build(f"fidelity-{law_name}")
@@ -163,10 +184,10 @@ def measure(args: argparse.Namespace) -> None:
     data = data_directory(None)
     task = load_task("imdb", data_dir=data)
     there: dict[Any, set[Any]] = defaultdict(set)
-    if args.state.exists():
-        for line in args.state.read_text().splitlines():
-            row = json.loads(line)
-            there[row["model"], row["rule"], row["text"]].add((row["budget"], row["method"]))
+    if not args.state.exists() and KEPT.exists():
+        args.state.write_bytes(gzip.decompress(KEPT.read_bytes()))
+    for row in read(args.state):
+        there[tuple(row[name] for name in KEY)].add((row["budget"], row["method"], row["version"]))
     handles = {
         name: Classifier(load_model(name, task, ModelOptions(data_dir=data, progress=False))) for name in args.models
     }
@@ -183,7 +204,8 @@ def measure(args: argparse.Namespace) -> None:
                 r for r in args.removals if r in RULES.get(name.rpartition("/")[2], ("delete", "gap", "mask"))
             ]:
                 handle = base.under(registry.removals.build(rule))
-                key = {"model": "minilm-6" if "minilm-6" in name else name, "rule": rule, "text": sample.id}
+                model = "minilm-6" if "minilm-6" in name else name
+                key = {"model": model, "weights": base.identity()[:12], "rule": rule, "text": sample.id}
                 for row in of_text(
                     handle, sample, Context(task), args.budgets, args.methods, there[tuple(key.values())]
                 ):
@@ -259,7 +281,8 @@ def not_reached(lines: list[Row], label: str) -> list[str]:
 
 def write(args: argparse.Namespace) -> None:
     """The summary as CSV, the cells that are not reached, and both figures."""
-    every = [json.loads(line) for line in args.state.read_text().splitlines()]
+    every = read(args.state)
+    KEPT.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in every).encode(), mtime=0))
     rows = [row for row in every if "error" not in row]
     print(f"{len(every) - len(rows)} of {len(every)} explanations failed")
     lines = summary(rows)
