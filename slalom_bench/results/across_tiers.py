@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import combinations, product
 
 from slalom_bench.results.boards import SEARCH, Board
 from slalom_bench.results.carry_over import CarryOver, correlate
@@ -16,12 +16,15 @@ GOAL = 0.8
 
 
 def across_tiers(boards: Sequence[Board]) -> list[CarryOver]:
-    """From every board of an embedded model to every one of a larger model that differs in the model alone."""
+    """From every board of an embedded model to every one of a larger model that differs in the model alone.
+
+    And among the larger ones, which says how much can be asked of the others.
+    """
     small = [board for board in boards if board.tier == "embedded"]
     large = [board for board in boards if board.tier != "embedded"]
     return [
         found
-        for one, other in product(small, large)
+        for one, other in (*product(small, large), *combinations(large, 2))
         if one.identity.subject_free_key == other.identity.subject_free_key
         for found in _between(one, other)
     ]

@@ -56,9 +56,9 @@ RULES = (
 RULES_COLUMNS = ("metric", "rules", "methods", "Spearman", "Kendall", "best under the first", "best under the second")
 LOW = "(low)"
 CARRIED = (
-    "Carry-over: the Spearman correlation, over methods, between their means on this model and on a pretrained one, "
-    f"with the same task, budget, protocol, removal rule and cut [95 % over texts]. {LOW}: below {GOAL}, "
-    "there the order on the small model does not stand for that on the pretrained one."
+    "Carry-over: the Spearman correlation, over methods, between their means on the one model and on the other, a "
+    f"pretrained one, with the same task, budget, protocol, removal rule and cut [95 % over texts]. {LOW}: below {GOAL}, "
+    "there the order on the one does not stand for that on the other."
 )
 NOT_CARRIED = (
     "Carry-over to a pretrained model is not known: there are no results of one with the same task, budget, protocol, "
@@ -186,14 +186,13 @@ def rules_rows(agreements: Sequence[RuleAgreement]) -> list[list[str]]:
 
 
 def carried_table(found: Sequence[CarryOver]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows: a line for each table and metric, a column for each pair of models."""
-    pairs = list(dict.fromkeys(" to ".join(one.models) for one in found))
+    """Header and rows: a line for each table and pair of models, a column for each metric."""
+    metrics = list(dict.fromkeys(heading(one.metric) for one in found))
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for one in found:
-        row = cells.setdefault((one.table, heading(one.metric)), {})
-        row[" to ".join(one.models)] = _carried(one)
-    rows = [[*key, *(row.get(pair, "-") for pair in pairs)] for key, row in cells.items()]
-    return ["table", "metric", *pairs], rows
+        cells.setdefault((one.table, " to ".join(one.models)), {})[heading(one.metric)] = _carried(one)
+    rows = [[*key, *(row.get(metric, "-") for metric in metrics)] for key, row in cells.items()]
+    return ["table", "models", *metrics], rows
 
 
 def _carried(found: CarryOver) -> str:
