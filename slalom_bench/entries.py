@@ -13,7 +13,7 @@ from slalom_bench.errors import InvalidInput
 from slalom_bench.interfaces import Explainer, MaskLaw, Metric, Model, Removal, Surrogate, Task
 
 T = TypeVar("T")
-Tier = Literal["full", "small-pretrained", "embedded"]
+Tier = Literal["full", "small-pretrained", "embedded", "exact"]
 """Of a model: of the size that a task calls for; pretrained and fine-tuned on a CPU; shipped with the package."""
 
 

@@ -281,7 +281,8 @@ def model(
         name: lower-case letters, digits, dots and dashes.
         version: goes up when the same name would answer otherwise.
         family: a word for filtering (transformer, perceptron, black box, ...).
-        tier: `embedded` for models that ship with the package, `small-pretrained` for what a CPU fine-tunes.
+        tier: `embedded` for models that ship with the package, `small-pretrained` for what a CPU fine-tunes, `exact`
+            for a task's own law.
         stand_in: the embedded model that takes its place where it cannot be had.
         argument: the parameter that `name:argument` fills, if the model takes one.
     """

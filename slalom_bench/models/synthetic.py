@@ -36,7 +36,7 @@ class _TrueModel:
             raise Unsupported(f"model {self.name} gives the true log-odds of {self.task}, not of {task.task}")
 
 
-@model("bag-of-words", version=1, family="closed form")
+@model("bag-of-words", version=1, family="closed form", tier="exact")
 class BagOfWords(_TrueModel):
     """The sum of the word weights of synthetic-linear: what no transformer represents (proposition 4.1).
 
@@ -60,7 +60,7 @@ class BagOfWords(_TrueModel):
         return bag_of_words(task.truth["weight"])
 
 
-@model("slalom-transformer", version=1, family="closed form")
+@model("slalom-transformer", version=1, family="closed form", tier="exact")
 class SlalomTransformer(_TrueModel):
     """The transformer that is a SLALOM with synthetic-slalom's values and importances (proposition 5.1).
 

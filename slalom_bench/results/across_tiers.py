@@ -21,7 +21,7 @@ def across_tiers(boards: Sequence[Board]) -> list[CarryOver]:
     And among the larger ones, which says how much can be asked of the others.
     """
     small = [board for board in boards if board.tier == "embedded"]
-    large = [board for board in boards if board.tier != "embedded"]
+    large = [board for board in boards if board.tier in ("full", "small-pretrained")]
     return [
         found
         for one, other in (*product(small, large), *combinations(large, 2))

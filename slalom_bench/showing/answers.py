@@ -16,9 +16,10 @@ from slalom_bench.results.together import CHEAP, Choice, Column, Group, Method, 
 from slalom_bench.showing.wording import ARROWS, cut, number
 
 TIERS: dict[Tier, tuple[str, str]] = {
-    "full": ("full", "full models"),
+    "full": ("full-size", "models of the size that the task calls for"),
     "small-pretrained": ("pretrained", "small pretrained models"),
     "embedded": ("shipped", "the small models in the package"),
+    "exact": ("exact", "the task's own law"),
 }
 """Of each tier a word for the head of a column, and one for a sentence."""
 NONE = "-"

@@ -47,6 +47,11 @@ GROUPS: tuple[tuple[Tier, str, str], ...] = (
         "The small models that ship with the package: a demonstration that runs anywhere, "
         "never mixed with full models.",
     ),
+    (
+        "exact",
+        "The task's own law",
+        "Closed forms that give a generated task's true log-odds: what is wrong here is the method, and no model.",
+    ),
 )
 
 

@@ -213,7 +213,7 @@ MALFORMED = {
     "schema_version is None": lambda text: "[]",
     "Extra inputs": lambda text: text.replace('"suite":', '"html": "<b>", "suite":', 1),
     "control characters": lambda text: text.replace('"suite": "test"', '"suite": "a\\u202eb"'),
-    "Input should be 'full', 'small-pretrained' or 'embedded'": lambda text: text.replace(
+    "Input should be 'full', 'small-pretrained', 'embedded' or 'exact'": lambda text: text.replace(
         '"tier": "full"', '"tier": "best"'
     ),
     "removal: Input should be a valid dictionary": lambda text: text.replace('"removal": {', '"removal": 1, "x": {'),
@@ -501,7 +501,7 @@ def test_a_name_that_could_be_taken_for_another_is_refused(full, kind, name):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda data: data["model"].update(tier="embedded"), "the tier of model slalom-transformer is full"),
+        (lambda data: data["model"].update(tier="embedded"), "the tier of model slalom-transformer is exact"),
         (lambda data: data["rows"][0]["explainer"].update(family="search"), "the family of explainer"),
         (lambda data: data["rows"][0]["explainer"].update(family="baselines"), "the family of explainer"),
     ],
