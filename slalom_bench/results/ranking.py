@@ -28,6 +28,9 @@ COVERAGE = 0.5
 FLOOR = 1e-6
 """On the log scale errors count as no less than this share of the typical one, the median of the rows' medians: zeros
 have a logarithm then, and what is exact up to rounding is tied with what is exact."""
+ROUNDED = 1e-12
+"""Nor less than this: a millionth of a log-odds squared is what single precision rounds, and where most rows are exact
+the typical error is rounding too."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +141,7 @@ def rank(
         table: sample id to score, for each row.
         direction: whether higher or lower is better.
         scale: `log` compares mean logarithms (geometric means); scores must not be negative then, and the smallest
-            count as FLOOR times the median of the rows' medians.
+            count as FLOOR times the median of the rows' medians, and as ROUNDED at least.
         relevant: the smallest difference that matters, in the metric's unit; on the log scale as a share (0.05: 5 %).
         references: rows that are listed and not compared: they come last and have no rank.
         baselines: rows that are ranked, but by which the metric itself is not judged.
@@ -191,8 +194,8 @@ def _defined(table: Mapping[str, Scores]) -> Floats:
 def log_floor(scores: Floats, every: Floats | None = None) -> float:
     """What the smallest scores count as on the log scale: FLOOR times the median of the rows' positive medians.
 
-    Where no row has a positive median, FLOOR times that of all the positive scores in `every`; where there is none, the
-    smallest positive number.
+    At least ROUNDED. Where no row has a positive median, FLOOR times that of all the positive scores in `every`; where
+    there is none, the smallest positive number.
 
     >>> round(log_floor(np.array([[0.0, 2.0, 8.0], [0.0, 2.0, 8.0]])), 9)
     5e-06
@@ -203,7 +206,7 @@ def log_floor(scores: Floats, every: Floats | None = None) -> float:
     positive = medians[medians > 0]
     if not len(positive) and every is not None:
         positive = every[every > 0]
-    return FLOOR * float(np.median(positive)) if len(positive) else float(np.finfo(np.float64).tiny)
+    return max(ROUNDED, FLOOR * float(np.median(positive))) if len(positive) else float(np.finfo(np.float64).tiny)
 
 
 def geometric_mean(row: Scores, floor: float, confidence: float = 0.95) -> GeometricMean:

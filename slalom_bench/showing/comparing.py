@@ -56,9 +56,9 @@ RULES = (
 RULES_COLUMNS = ("metric", "rules", "methods", "Spearman", "Kendall", "best under the first", "best under the second")
 LOW = "(low)"
 CARRIED = (
-    "Carry-over: the Spearman correlation, over methods, between their means on the one model and on the other, a "
-    f"pretrained one, with the same task, budget, protocol, removal rule and cut [95 % over texts]. {LOW}: below "
-    f"{GOAL}, there the order on the one does not stand for that on the other."
+    "Carry-over: the Spearman correlation, over methods, between their means on the one model and on the other, "
+    f"with the same task, budget, protocol, removal rule and cut [95 % over texts]. {LOW}: below {GOAL}, there the "
+    "order on the one does not stand for that on the other."
 )
 NOT_CARRIED = (
     "Carry-over to a pretrained model is not known: there are no results of one with the same task, budget, protocol, "

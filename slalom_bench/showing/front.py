@@ -80,7 +80,9 @@ def task_page(found: Headline, made: Sequence[Board], links: Sequence[str], page
     if len({board.tier for board in made}) > 1:
         labels = {label for group in found.groups for column in group.columns for label in column.labels}
         carried = [one for one in across_tiers(made) if one.metric.label in labels]
-        parts.append(markdown.folded("Do the small models stand for larger ones", markdown.carried(carried)))
+        parts.append(
+            markdown.folded("Does the order on one model stand for that on another", markdown.carried(carried))
+        )
     rows = [_board(board, link) for board, link in zip(made, links, strict=True)]
     header = ["table", "models", "budget", "removal", "protocol", "texts", "tokens", "trained with", "rows"]
     every = markdown.table(header, rows, (2, 5, 8))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slalom_bench.errors import InvalidInput
-from slalom_bench.results.ranking import FLOOR, log_floor, rank
+from slalom_bench.results.ranking import FLOOR, ROUNDED, log_floor, rank
 from slalom_bench.results.statistics import summarise
 
 
@@ -168,6 +168,7 @@ def test_zeros_and_rounding_are_tied_on_the_log_scale():
     assert [r.verdict for r in ranked] == ["best", "not separable", "worse", "worse"]
     assert ranked[0].geometric.value == ranked[1].geometric.value == pytest.approx(FLOOR, rel=1)
     assert log_floor(np.zeros((3, 2)), np.zeros(6)) < 1e-300
+    assert log_floor(np.full((3, 2), 1e-16)) == ROUNDED
     assert log_floor(np.zeros((3, 2)), np.array([0.0, 0.4])) == pytest.approx(0.4 * FLOOR)
     # errors that share no sample, or are 0 on most, keep their size: they are not taken for 1
     apart = rank({"a": {"s": 0.01, "t": 0.02}, "b": {"u": 0.2, "v": 0.3}}, "lower", scale="log").rows
@@ -188,3 +189,13 @@ def test_a_reference_is_listed_and_changes_no_place():
     assert (last.name, last.rank, last.verdict, last.tied_with_best) == ("ceiling", None, "not ranked", False)
     np.testing.assert_array_equal(with_it.scores, without.scores)
     assert rank({"ceiling": ceiling, **rows}, "lower").rows[0].name == "ceiling"
+
+
+def test_among_rows_that_are_exact_rounding_orders_nothing():
+    """On a task's own law most methods are exact: 2e-16 is not better than 5e-16, and both are better than 0.1."""
+    rng = np.random.default_rng(0)
+    sizes = {"a": 2e-16, "b": 5e-16, "c": 0.0, "d": 0.1}
+    table = {name: {f"s{i}": size * float(rng.uniform(0.9, 1.1)) for i in range(20)} for name, size in sizes.items()}
+    rows = {row.name: row for row in rank(table, "lower", scale="log").rows}
+    assert {name for name, row in rows.items() if row.tied_with_best} == {"a", "b", "c"}
+    assert rows["a"].rank == rows["b"].rank == rows["c"].rank == 1

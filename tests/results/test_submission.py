@@ -214,7 +214,7 @@ MALFORMED = {
     "Extra inputs": lambda text: text.replace('"suite":', '"html": "<b>", "suite":', 1),
     "control characters": lambda text: text.replace('"suite": "test"', '"suite": "a\\u202eb"'),
     "Input should be 'full', 'small-pretrained', 'embedded' or 'exact'": lambda text: text.replace(
-        '"tier": "full"', '"tier": "best"'
+        '"tier": "exact"', '"tier": "best"'
     ),
     "removal: Input should be a valid dictionary": lambda text: text.replace('"removal": {', '"removal": 1, "x": {'),
     "finite number": lambda text: text.replace('"low": ', '"low": 1e999, "mean2": ', 1),

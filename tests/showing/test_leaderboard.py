@@ -51,7 +51,7 @@ def altered(submission: Submission, **update) -> Submission:
 
 
 def test_only_what_may_be_compared_shares_a_table(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     assert {(b.identity.model.name, b.identity.budget) for b in boards(submissions)} == {
         ("slalom-transformer", 30),
         ("slalom-transformer", 60),
@@ -76,7 +76,7 @@ def test_only_what_may_be_compared_shares_a_table(submissions):
 
 
 def test_a_row_submitted_twice_is_shown_once_and_names_the_other_file(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     again = altered(full, suite="mine", rows__0__failures={"Odd": 1}, origin__started="2099-01-01T00:00:00+00:00")
     board = boards([again, full])[0]
     assert len(board.rows) == 5
@@ -90,7 +90,7 @@ def test_a_row_submitted_twice_is_shown_once_and_names_the_other_file(submission
 
 @pytest.mark.parametrize("started", ["1999-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"])
 def test_no_file_replaces_a_row_of_another_and_both_values_are_shown(submissions, started):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     at = next(i for i, row in enumerate(full.rows) if row.title == "random, budget 30")
     mean = full.rows[at].results[DELETION].mean
     values = [None if v is None else v + 0.5 for v in full.rows[at].results[DELETION].values]
@@ -113,7 +113,7 @@ def test_no_file_replaces_a_row_of_another_and_both_values_are_shown(submissions
 
 @pytest.mark.parametrize("started", ["1999-01-01T00:00:00+00:00", "2099-01-01T00:00:00+00:00"])
 def test_no_file_makes_a_row_of_another_cheaper(submissions, started):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     at = max(range(len(full.rows)), key=lambda i: full.rows[i].cost.queries * (full.rows[i].budget == 30))
     name, asked = full.rows[at].explainer.name, full.rows[at].cost.queries
     values = [None if v is None else v * (1 + 1e-6) for v in full.rows[at].results[DELETION].values]
@@ -145,7 +145,7 @@ def test_a_flipped_direction_is_the_fault_of_the_file_that_says_it(finished, tmp
 
 
 def test_of_a_metric_that_nobody_knows_neither_of_two_opinions_is_taken(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     text = to_text(full).replace('"deletion@1"', '"odd@1"').replace('"name": "deletion"', '"name": "odd"')
     honest = Submission.model_validate_json(text)
     headline = honest.metrics[MetricLabel.of("odd", 1)].headline
@@ -158,7 +158,7 @@ def test_of_a_metric_that_nobody_knows_neither_of_two_opinions_is_taken(submissi
 
 
 def test_a_new_version_of_an_explainer_is_another_row(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     newer = altered(full, rows__0__explainer__version=2)
     name = newer.rows[0].explainer.title
     board = next(b for b in boards([full, newer]) if b.identity.budget == newer.rows[0].budget)
@@ -169,7 +169,7 @@ def test_a_new_version_of_an_explainer_is_another_row(submissions):
 
 
 def test_a_missing_cell_is_missing_and_not_zero(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     data = json.loads(to_text(full))
     del data["rows"][0]["results"]["deletion@1"]
     less = Submission.model_validate(data)
@@ -182,7 +182,7 @@ def test_a_missing_cell_is_missing_and_not_zero(submissions):
 
 
 def test_times_of_two_machines_stand_in_two_tables(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     other = altered(full, origin__machine__model="another processor")
     names = [e.explainer.name for e in other.rows]
     other = altered(other, **{f"rows__{i}__explainer__name": f"{name}-b" for i, name in enumerate(names)})
@@ -228,15 +228,19 @@ def details(files: dict[str, str]) -> str:
 def test_tiers_are_side_by_side_in_front_and_apart_behind(submissions):
     files = generate(submissions)
     text, page = files["synthetic-slalom.md"], files["synthetic-slalom/tables.html"]
-    assert "deletion ↑, full" in text
+    assert "deletion ↑, exact" in text
     assert "deletion ↑, shipped" in text
-    full, embedded = page.index("Full models"), page.index("Embedded default")
-    assert "mini-bert" not in page[full:embedded]
+    embedded, exact = page.index("<h2>Embedded default"), page.index("own law</h2>")
+    assert embedded < exact
+    assert ("mini-bert" in page[embedded:exact], "mini-bert" in page[exact:]) == (True, False)
     # the tier decides, not the name
     mini = next(s for s in submissions if s.model.tier == "embedded")
     assert "Embedded default" not in generate([altered(mini, model__tier="full")])["synthetic-slalom/tables.html"]
-    three = [*submissions, altered(mini, model__tier="small-pretrained", model__name="x", model__identity="y")]
-    page = generate(three)["synthetic-slalom/tables.html"]
+    others = [
+        altered(mini, model__tier=tier, model__name=tier[0], model__identity="y")
+        for tier in ("small-pretrained", "full")
+    ]
+    page = generate([*submissions, *others])["synthetic-slalom/tables.html"]
     places = [page.index(title) for title in ("Full models", "Small pretrained models", "Embedded default")]
     assert places == sorted(places)
 
@@ -261,7 +265,7 @@ def test_tables_are_aligned_as_plain_text(submissions):
 
 
 def test_a_metric_of_the_model_is_told_and_not_ranked(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     told = altered(full, **{"metrics__deletion@1__level": "model"})
     board = boards([told])[0]
     assert [info.name for info in board.metrics.values()] == ["strict-fidelity"]
@@ -284,7 +288,7 @@ def test_too_few_samples_to_separate_anything_are_called_so(lab, tmp_path):
 
 
 def test_a_metric_that_cannot_tell_the_methods_apart_says_so_and_marks_nothing(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     board = boards([altered(full, **{"metrics__deletion@1__relevant": 1e6})])[0]
     assert not any(cell.marked for row in board.rows for cell in row.cells.values() if cell is row.cells[DELETION])
     assert "nothing is marked: deletion." in markdown.section(board)
@@ -330,7 +334,7 @@ def test_the_last_bit_does_not_choose_between_metrics_that_agree_alike(bit):
 
 
 def test_a_file_from_before_metrics_declared_a_scale_reads_the_same_and_keeps_its_name(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     data = json.loads(to_text(full))
     for info in data["metrics"].values():
         assert info.pop("scale") in ("linear", "log")
@@ -411,7 +415,7 @@ def test_pages_that_are_no_longer_needed_are_removed_and_nobody_elses(submission
 
 
 def test_reruns_on_another_machine_confirm_rows_and_every_machine_keeps_its_times(submissions):
-    full = next(s for s in submissions if s.model.tier == "full")
+    full = next(s for s in submissions if s.model.tier == "exact")
     later = {"origin__machine__model": "another processor", "origin__started": "2099-01-01T00:00:00+00:00"}
     seconds = {f"rows__{i}__cost__median_seconds": 77.0 + i for i, row in enumerate(full.rows)}
     other = altered(full, **later, **seconds, rows__0__failures={"Odd": 1})
