@@ -18,7 +18,7 @@ from slalom_bench.showing.wording import ARROWS, cut, number
 TIERS: dict[Tier, tuple[str, str]] = {
     "full": ("full-size", "models of the size that the task calls for"),
     "small-pretrained": ("pretrained", "small pretrained models"),
-    "embedded": ("shipped", "the small models in the package"),
+    "embedded": ("small", "the small models of the package"),
     "exact": ("exact", "the task's own law"),
 }
 """Of each tier a word for the head of a column, and one for a sentence."""

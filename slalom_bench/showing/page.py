@@ -44,7 +44,7 @@ GROUPS: tuple[tuple[Tier, str, str], ...] = (
     (
         "embedded",
         "Embedded default",
-        "The small models that ship with the package: a demonstration that runs anywhere, "
+        "The small models of the package, shipped or trained on the task: a demonstration that runs anywhere, "
         "never mixed with full models.",
     ),
     (

@@ -229,7 +229,7 @@ def test_tiers_are_side_by_side_in_front_and_apart_behind(submissions):
     files = generate(submissions)
     text, page = files["synthetic-slalom.md"], files["synthetic-slalom/tables.html"]
     assert "deletion ↑, exact" in text
-    assert "deletion ↑, shipped" in text
+    assert "deletion ↑, small" in text
     embedded, exact = page.index("<h2>Embedded default"), page.index("own law</h2>")
     assert embedded < exact
     assert ("mini-bert" in page[embedded:exact], "mini-bert" in page[exact:]) == (True, False)
