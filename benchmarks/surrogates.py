@@ -5,7 +5,7 @@
 
 `measure` appends a line for each text, model, rule, budget and method, and goes on where it stopped, on another machine
 from `surrogates.jsonl.gz`, in which `write` keeps every line; texts are the outermost loop, so that every cell has as
-many. Lines are of the model's weights and of the explainer's version: those of another version count as not there.
+many. Lines are of the model's weights and of the explainer's version: those of others count as not there.
 Errors are those of the metrics `fidelity-LAW`. `write` compares slalom-anchor with each rival by the project's own
 statistics, on the log scale, and prints every cell where it is not the best or not significantly so.
 
@@ -78,17 +78,29 @@ def texts(handle: Classifier, examples: Any, count: int, shortest: int, longest:
     return found
 
 
-def read(state: Path) -> list[Row]:
-    """The lines of a state, their numbers to five digits; a last one that was cut off is taken out of it."""
+def measured(state: Path) -> list[Row]:
+    """The lines of a state, or where there is none of what is kept; of one that was cut off nothing."""
+    if not state.exists() and KEPT.exists():
+        state.write_bytes(gzip.decompress(KEPT.read_bytes()))
     text = state.read_text() if state.exists() else ""
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        state.write_text(whole)
-    rows = [json.loads(line, parse_float=lambda x: float(f"{float(x):.5g}")) for line in whole.splitlines()]
-    for model in {row["model"] for row in rows}:
-        if len(found := {row["weights"] for row in rows if row["model"] == model}) > 1:
-            raise InvalidInput(f"{state} has lines of {len(found)} weights of {model}: {', '.join(sorted(found))}")
-    return rows
+    return current(text[: text.rfind("\n") + 1])
+
+
+def current(lines: str) -> list[Row]:
+    """Lines of the present versions and of the weights that a model was last measured with; numbers to five digits."""
+    rows = [json.loads(line, parse_float=lambda x: float(f"{float(x):.5g}")) for line in lines.splitlines()]
+    weights = {row["model"]: row["weights"] for row in rows}
+    return [row for row in rows if row["version"] == version(row["method"]) and row["weights"] == weights[row["model"]]]
+
+
+def version(method: str) -> int:
+    """Of an explainer that is given as on the command line."""
+    return registry.explainers.get(Ref.parse(method).name).version
+
+
+def place(row: Row) -> tuple[Any, ...]:
+    """What was measured, whatever came out."""
+    return tuple(row[name] for name in (*KEY, "budget", "method"))
 
 
 def budget_of(name: str, n: int) -> int:
@@ -131,8 +143,7 @@ def of_text(
     handle: Classifier, sample: Sample, context: Context, budgets: list[str], methods: list[str], done: set[Any]
 ) -> Iterator[Row]:
     """One row a budget and method that is not done yet."""
-    versions = {name: registry.explainers.get(Ref.parse(name).name).version for name in methods}
-    if all((budget, name, versions[name]) in done for budget in budgets for name in methods):
+    if all((budget, name) in done for budget in budgets for name in methods):
         return
     drawn, effects = [], None
     for name in LAWS:
@@ -149,22 +160,21 @@ def of_text(
     for budget in sorted(budgets, key=lambda b: -budget_of(b, len(sample))):
         size = budget_of(budget, len(sample))
         for name in methods:
-            there = (budget, name, versions[name]) in done
-            if there and not (parts is None and name == OURS):
+            if (budget, name) in done and not (parts is None and name == OURS):
                 continue
             outcome = explain_sample(registry.explainers.build(name), handle, sample, budget=size, seed=context.seed)
             if outcome.explanation is None:
                 print(f"  {name} at {size}: {outcome.error}", flush=True)
-                yield {"budget": budget, "method": name, "version": versions[name], "error": str(outcome.error)}
+                yield {"budget": budget, "method": name, "version": version(name), "error": str(outcome.error)}
                 continue
             surrogate = outcome.explanation.surrogate
             if surrogate is None:
                 raise InvalidInput(f"{name} has no surrogate")
             if parts is None and isinstance(surrogate, MaskProcess):
                 parts = parts_of(surrogate, keep)
-            if there:
+            if (budget, name) in done:
                 continue
-            row: Row = {"budget": budget, "method": name, "version": versions[name], "tokens": len(sample)}
+            row: Row = {"budget": budget, "method": name, "version": version(name), "tokens": len(sample)}
             row["seconds"] = round(outcome.cost.seconds - outcome.cost.model_seconds, 4)
             for law_name in LAWS:
                 metric = registry.metrics.build(f"fidelity-{law_name}")
@@ -184,10 +194,10 @@ def measure(args: argparse.Namespace) -> None:
     data = data_directory(None)
     task = load_task("imdb", data_dir=data)
     there: dict[Any, set[Any]] = defaultdict(set)
-    if not args.state.exists() and KEPT.exists():
-        args.state.write_bytes(gzip.decompress(KEPT.read_bytes()))
-    for row in read(args.state):
-        there[tuple(row[name] for name in KEY)].add((row["budget"], row["method"], row["version"]))
+    for row in measured(args.state):
+        there[tuple(row[name] for name in KEY)].add((row["budget"], row["method"]))
+    if args.state.exists() and not (text := args.state.read_text()).endswith("\n"):
+        args.state.write_text(text[: text.rfind("\n") + 1])  # the last line was cut off
     handles = {
         name: Classifier(load_model(name, task, ModelOptions(data_dir=data, progress=False))) for name in args.models
     }
@@ -281,11 +291,18 @@ def not_reached(lines: list[Row], label: str) -> list[str]:
 
 def write(args: argparse.Namespace) -> None:
     """The summary as CSV, the cells that are not reached, and both figures."""
-    every = read(args.state)
-    KEPT.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in every).encode(), mtime=0))
+    every = measured(args.state)
+    kept = current(gzip.decompress(KEPT.read_bytes()).decode()) if KEPT.exists() else []
+    if lacking := {place(row) for row in kept} - {place(row) for row in every}:
+        raise InvalidInput(
+            f"{args.state} lacks {len(lacking)} measurements of {KEPT.name}: begin with one that is not there"
+        )
     rows = [row for row in every if "error" not in row]
     print(f"{len(every) - len(rows)} of {len(every)} explanations failed")
     lines = summary(rows)
+    if not lines:
+        raise InvalidInput(f"{args.state} has no text that slalom-anchor and {LIKE} have both explained: measure first")
+    KEPT.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in every).encode(), mtime=0))
     with (HERE / "surrogates.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, list(lines[0]), lineterminator="\n")
         table.writeheader()

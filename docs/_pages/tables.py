@@ -102,7 +102,7 @@ def of_method(board: Board, name: str, metric: str) -> str:
 
 
 def carry_over() -> str:
-    """Spearman correlation of the methods' order on each embedded model with that on each larger one."""
+    """Spearman correlation of the methods' order on one model with that on another, a larger or pretrained one."""
     found: dict[tuple[str, str, str], dict[str, str]] = {}
     for one in across_tiers(published()):
         if one.spearman is not None:

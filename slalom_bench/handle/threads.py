@@ -1,4 +1,5 @@
-"""One thread for numpy's algebra while a model is queried: its thread pools and torch's would fight for the cores."""
+"""One thread for numpy's algebra: while a model is queried its pool and torch's would fight for the cores, and where
+products are small it spins longer than it computes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Carry-over on the leaderboard: does the order on an embedded model predict the order on a pretrained one?"""
+"""Carry-over on the leaderboard: does the order of the methods on one model predict the order on another?"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, product
 
 from slalom_bench.results.boards import SEARCH, Board
@@ -18,16 +18,20 @@ GOAL = 0.8
 def across_tiers(boards: Sequence[Board]) -> list[CarryOver]:
     """From every board of an embedded model to every one of a larger model that differs in the model alone.
 
-    And among the larger ones, which says how much can be asked of the others.
+    And among the larger ones, which says how much can be asked of the others; but nothing where there are embedded
+    models and none of them has a table like theirs.
     """
     small = [board for board in boards if board.tier == "embedded"]
     large = [board for board in boards if board.tier in ("full", "small-pretrained")]
-    return [
-        found
-        for one, other in (*product(small, large), *combinations(large, 2))
-        if one.identity.subject_free_key == other.identity.subject_free_key
-        for found in _between(one, other)
-    ]
+    upwards = _alike(product(small, large))
+    if small and not upwards:
+        return []
+    return [found for one, other in (*upwards, *_alike(combinations(large, 2))) for found in _between(one, other)]
+
+
+def _alike(pairs: Iterable[tuple[Board, Board]]) -> list[tuple[Board, Board]]:
+    """Those that differ in the model alone."""
+    return [pair for pair in pairs if pair[0].identity.subject_free_key == pair[1].identity.subject_free_key]
 
 
 def _between(one: Board, other: Board) -> Iterator[CarryOver]:

@@ -8,7 +8,7 @@ here (`slalom-bench simulate --like` and docs/statistics.md show by how far).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,9 @@ FEWEST = 99
 BLOCK = 1_000_000
 """Statistics held at once: about what stays in a processor's cache."""
 DRAWN = 200_000
-"""Of what is drawn at once; another number would be other patterns."""
+"""Numbers of one random stream: with another value the patterns, and so the p-values, would be others."""
+HELD = 10_000_000
+"""Numbers of sign patterns held at once: all of them up to 2,000 samples."""
 _NO_BLOCK = 2**31
 """In the place of a block of sign patterns: lots have a stream of their own."""
 SLACK = 1e-5
@@ -131,7 +133,7 @@ def all_pairs(
     noise = ROUNDING * float(np.abs(scores).max(initial=0.0))
     below = scores - noise
     wins = np.stack([(scores[:, i : i + 1] < below).mean(axis=0) for i in range(m)]) if n else np.zeros((m, m))
-    if n < 2 or m < 2:
+    if n < 2 or m < 2 or not len(family[0]):
         nothing = np.full((m, m), np.inf)
         np.fill_diagonal(nothing, 0.0)
         return Pairwise(n, _differences(scores, np.inf)[0], nothing, wins, np.inf, np.ones((m, m)), level)
@@ -210,22 +212,24 @@ def against_flips(
     first, second = (np.where(observed < 0, *ends)[order] for ends in ((other, one), (one, other)))
     t = np.abs(observed[order]).astype(np.float64)
     due = (t - SLACK)[:, None]
-    patterns = _patterns(n, 2 * pairs, flips, seed).astype(np.float32).T
-    parts = _parts(pairs, patterns.shape[1])
-    flipped: npt.NDArray[np.floating] = signs[:0]
-    largest = np.full(patterns.shape[1], -np.inf)
-    for part in parts:
-        flipped = signs[part] @ patterns
-        largest = np.maximum(largest, -flipped.min(axis=0))
-    reached = np.full(pairs, patterns.shape[1])
-    for part in reversed(parts):
-        flipped = flipped if part is parts[-1] else signs[part] @ patterns
-        if due[part.start] <= largest.min():  # of every pattern the largest is above these all: none can tell them
-            largest = np.maximum(largest, flipped.max(axis=0))
-            continue
-        for row in flipped[::-1]:  # numpy's accumulate takes five times as long
-            largest = np.maximum(row, largest, out=row)
-        reached[part] = np.count_nonzero(flipped >= due[part], axis=1)
+    reached, maxima = np.zeros(pairs), []
+    for patterns in _patterns(n, 2 * pairs, flips, seed):
+        flipped: npt.NDArray[np.floating] = signs[:0]
+        parts, largest = _parts(pairs, patterns.shape[1]), np.full(patterns.shape[1], -np.inf)
+        for part in parts:
+            flipped = signs[part] @ patterns
+            largest = np.maximum(largest, -flipped.min(axis=0))
+        for part in reversed(parts):
+            flipped = flipped if part is parts[-1] else signs[part] @ patterns
+            if due[part.start] <= largest.min():  # of every pattern the largest is above these all: none can tell them
+                largest = np.maximum(largest, flipped.max(axis=0))
+                reached[part] += patterns.shape[1]
+                continue
+            for row in flipped[::-1]:  # numpy's accumulate takes five times as long
+                largest = np.maximum(row, largest, out=row)
+            reached[part] += np.count_nonzero(flipped >= due[part], axis=1)
+        maxima.append(largest.copy())
+    largest = np.concatenate(maxima)
     itself = 2 if n <= EXACT else 1
     adjusted = np.maximum.accumulate((reached + itself) / (len(largest) + itself))
     p = np.ones((m, m))
@@ -235,13 +239,17 @@ def against_flips(
     return p, critical
 
 
-def _patterns(n: int, columns: int, flips: int, seed: int) -> Floats:
-    """Sign patterns, a row each: all but the two that flip nothing for few samples, else random ones."""
+def _patterns(n: int, columns: int, flips: int, seed: int) -> Iterator[Signs]:
+    """Sign patterns, a column each, in groups: all but the two that flip nothing for few samples, else random ones."""
     if n <= EXACT:
         codes = np.arange(1, 2**n - 1)
-        return np.where((codes[:, None] >> np.arange(n)) & 1, -1.0, 1.0)
+        yield np.where((codes >> np.arange(n)[:, None]) & 1, -1, 1).astype(np.float32)
+        return
     flips = min(flips, max(FEWEST, WORK // columns))
     rows = max(1, DRAWN // max(n, columns))
-    return np.concatenate(
-        [random_signs(n, i, min(rows, flips - start), seed) for i, start in enumerate(range(0, flips, rows))]
-    )
+    held: list[Floats] = []
+    for block, start in enumerate(range(0, flips, rows)):
+        held.append(random_signs(n, block, min(rows, flips - start), seed))
+        if sum(map(len, held)) * n >= HELD or start + rows >= flips:
+            yield np.concatenate(held).T.astype(np.float32)
+            held = []

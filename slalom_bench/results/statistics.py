@@ -100,22 +100,22 @@ def bca_intervals(x: Floats, confidence: float, seed: int = 0) -> tuple[Floats, 
     """Those of the rows (rows x n); the jackknife acceleration of a mean is its skewness over 6 sqrt(n)."""
     from scipy.special import ndtr, ndtri
 
+    size = np.abs(x).max(axis=1)  # rows are compared on one scale, on which no power of them is too small or too large
+    size[size == 0] = 1.0
+    x = x / size[:, None]
     middle = x.mean(axis=1)
     centred = x - middle[:, None]
     square = (centred * centred).sum(axis=1)
-    largest = ROUNDING * np.abs(x).max(axis=1)
-    varied = square > largest**2
+    varied = square > ROUNDING**2
     means = np.sort(resampled_means(centred.T, seed).T, axis=1)
-    below = np.array(
-        [row.searchsorted([-slack, slack], "right").mean() for row, slack in zip(means, largest, strict=True)]
-    )
+    below = np.array([row.searchsorted([-ROUNDING, ROUNDING], "right").mean() for row in means])
     bias = ndtri(np.clip(below / RESAMPLES, 0.5 / RESAMPLES, 1 - 0.5 / RESAMPLES))
     acceleration = (centred**3).sum(axis=1) / (6 * np.where(varied, square, 1.0) ** 1.5)
     ends = []
     for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
         z = bias + ndtri(tail)
         found = _quantiles(means, ndtr(bias + z / (1 - acceleration * z)))
-        ends.append(middle + np.where(varied, found, 0.0))
+        ends.append(size * (middle + np.where(varied, found, 0.0)))
     return ends[0], ends[1]
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from slalom_bench import registry
+from slalom_bench.core.collecting import no_collections
 from slalom_bench.core.options import ModelOptions, Outline
 from slalom_bench.core.references import Ref
 from slalom_bench.core.types import Example, Sample, TaskData
@@ -27,18 +27,6 @@ from slalom_bench.running.identity import CellIdentity, ModelIdentity, TaskIdent
 from slalom_bench.running.plan import Cell, Plan, Planned, Skip, check_removal, make_plan
 from slalom_bench.running.progress import Reporter
 from slalom_bench.running.suite import Suite
-
-
-@contextmanager
-def no_collections() -> Iterator[None]:
-    """No search for garbage: a task's texts are many lasting objects, and each search looks at all there are so far."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 @dataclass

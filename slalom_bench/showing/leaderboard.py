@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
 from slalom_bench.core import safe_text
+from slalom_bench.core.collecting import no_collections
 from slalom_bench.core.safe_text import file_name
 from slalom_bench.errors import InvalidInput
 from slalom_bench.handle.threads import one_algebra_thread
@@ -45,7 +44,7 @@ def read_results(folder: Path, left_out: list[str] | None = None) -> list[Submis
     if not folder.is_dir():
         raise InvalidInput(f"no folder {folder}; run in the checkout, or name the folder with --results")
     found = []
-    with no_collection():
+    with no_collections():
         for path in sorted(folder.glob("*.json")):
             try:
                 found.append(read_sound(path, path.name))
@@ -54,18 +53,6 @@ def read_results(folder: Path, left_out: list[str] | None = None) -> list[Submis
                     raise
                 left_out.append(str(error))
     return found
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """No search for garbage in a block that keeps all it makes: of many files it would take a quarter of the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 @one_algebra_thread()

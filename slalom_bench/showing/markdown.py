@@ -110,7 +110,7 @@ def rules(agreements: Sequence[RuleAgreement]) -> str:
 
 
 def carried(found: Sequence[CarryOver]) -> str:
-    """What the order on embedded models says of that on larger ones."""
+    """What the order on one model says of that on another."""
     if not found:
         return comparing.NOT_CARRIED
     header, rows = comparing.carried_table(found)

@@ -176,4 +176,15 @@ def test_the_embedded_boards_state_it_at_their_head(pair, tmp_path, monkeypatch)
     assert generate([small, large])["synthetic-slalom/tables.html"].count(" (low)</td>") == len(found)
     other = large.model_copy(update={"max_tokens": 7})
     assert across_tiers(boards([small, other])) == []
+    # among larger ones too, unless that is all there is while embedded ones stand beside them
+    second = large.model_copy(update={"model": large.model.model_copy(update={"name": "second", "identity": "e" * 64})})
+    names = ["slalom-transformer", "mini-bert", "second"]
+    pairs = dict.fromkeys(one.models for one in across_tiers(boards([small, large, second])))
+    assert list(pairs) == [(names[0], names[1]), (names[0], names[2]), (names[1], names[2])]
+    header, rows = comparing.carried_table(across_tiers(boards([small, large, second])))
+    assert [row[1] for row in rows] == [" to ".join(pair) for pair in pairs]
+    assert len(header) == 2 + len({one.metric.label for one in found}) == len(rows[0])
+    assert [one.models for one in across_tiers(boards([large, second]))][:1] == [(names[1], names[2])]
+    apart = [model.model_copy(update={"max_tokens": 7}) for model in (large, second)]
+    assert across_tiers(boards([small, *apart])) == []
     assert comparing.NOT_CARRIED in generate([small, other])["synthetic-slalom.md"]

@@ -31,12 +31,15 @@ def test_too_few_numbers_have_no_interval():
 def test_many_rows_at_once_are_what_each_is_alone():
     rng = np.random.default_rng(6)
     rows = [rng.normal(size=n).tolist() for n in (20, 3, 20, 1, 0, 20)] + [[0.1] * 20, [None, 1.0, None, 4.0, 2.0]]
+    rows += [[1e-110 * x for x in rows[0]], [1e100 * x for x in rows[2]], [0.0] * 20]
     for found, row in zip(stats.summaries(rows), rows, strict=True):
         alone = stats.summarise(row)
         assert (found.n, found.undefined) == (alone.n, alone.undefined)
         for name in ("mean", "standard_error", "low", "high"):
             one, other = getattr(found, name), getattr(alone, name)
-            assert one == (None if other is None else pytest.approx(other, rel=1e-12, abs=1e-15)), (row, name)
+            assert one == (None if other is None else pytest.approx(other, rel=1e-12, abs=1e-300)), (row, name)
+    tiny, plain = stats.summarise(rows[8]), stats.summarise(rows[0])
+    assert (1e110 * tiny.low, 1e110 * tiny.high) == (pytest.approx(plain.low), pytest.approx(plain.high))
 
 
 @pytest.mark.parametrize("draw", ["normal", "exponential", "lognormal"])
