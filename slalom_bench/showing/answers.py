@@ -307,5 +307,6 @@ def _chosen(choice: Choice, column: Column) -> Said:
     others = len(choice.tied) - 1
     if not choice.decided:
         return Said(f"{column.name}: no two told apart")
-    tied = f", {others} tied" if others else ""
-    return Said(f"{choice.tied[0].name} ({column.name} {number(choice.value)}{tied})", strong=choice.clear)
+    tied = f", {others} tied" if others else ", the only one" if choice.of == 1 else ""
+    clear = choice.clear and choice.of > 1
+    return Said(f"{choice.tied[0].name} ({column.name} {number(choice.value)}{tied})", strong=clear)

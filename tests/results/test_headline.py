@@ -9,7 +9,7 @@ from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import collect
 from slalom_bench.results.headline import headline
 from slalom_bench.results.reading import read_run
-from slalom_bench.results.together import anything, black_box, cheap
+from slalom_bench.results.together import Choice, Column, Method, anything, black_box, cheap
 from slalom_bench.showing import answers
 
 
@@ -58,3 +58,11 @@ def test_budgets_stand_side_by_side_and_words_name_what_is_tied(found):
         for sentence in answer.sentences:
             text = "".join(part.text for part in sentence)
             assert any(word in text for word in ("tied with", "significantly", "the only one", "told apart", "tell no"))
+
+
+def test_the_only_method_of_a_kind_is_better_than_nobody(found):
+    choice = Choice(tied=[Method("lime", "additive", ())], value=1.5, of=1, texts=20, decided=True, clear=True)
+    column = Column("srg", (), found[1][0].metrics[next(iter(found[1][0].metrics))])
+    alone, best = (answers._chosen(one, column) for one in (choice, choice._replace(of=3)))
+    assert (alone.text, alone.strong) == ("lime (srg 1.5, the only one)", False)
+    assert (best.text, best.strong) == ("lime (srg 1.5)", True)
