@@ -54,8 +54,8 @@ def published() -> list[Board]:
 
 def headline() -> str:
     """The answers across tasks, as the README has them."""
-    tasks = sorted({board.identity.task.name for board in published()})
-    found = [headlines.headline(task, [b for b in published() if b.identity.task.name == task]) for task in tasks]
+    tasks = sorted({board.task for board in published()})
+    found = [headlines.headline(task, [b for b in published() if b.task == task]) for task in tasks]
     return front.across(found, lambda task: f"leaderboards/index.html#{front.stem(task)}", upright=True)
 
 

@@ -38,7 +38,7 @@ def _between(one: Board, other: Board) -> Iterator[CarryOver]:
     """The correlation of every metric that both boards have."""
     said = one.identity
     cut = "" if said.max_tokens is None else f" · {said.max_tokens} tokens"
-    table = f"{said.task.name} · budget {said.budget} · {said.protocol} · {said.removal}{cut}"
+    table = f"{one.task} · budget {said.budget} · {said.protocol} · {said.removal}{cut}"
     for label, info in one.metrics.items():
         if label in other.metrics:
             left, right = (_column(board, label) for board in (one, other))

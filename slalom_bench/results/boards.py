@@ -18,7 +18,15 @@ from slalom_bench.results.ranking import Ranked, Ranking, rank
 from slalom_bench.results.removal_agreement import RuleAgreement, across_rules, rule_name
 from slalom_bench.results.separation import too_few
 from slalom_bench.results.statistics import Scores
-from slalom_bench.results.submission import CostInfo, Machine, MetricInfo, MetricSummary, Submission, SubmittedRow
+from slalom_bench.results.submission import (
+    CostInfo,
+    Machine,
+    MetricInfo,
+    MetricSummary,
+    Submission,
+    SubmittedRow,
+    task_reference,
+)
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 
 SEARCH = "search"
@@ -159,8 +167,12 @@ class Board:
     @property
     def title(self) -> str:
         """The board in one line."""
-        identity = self.identity
-        return f"{identity.task.name} · {identity.model.name} · budget {identity.budget:,}"
+        return f"{self.task} · {self.identity.model.name} · budget {self.identity.budget:,}"
+
+    @property
+    def task(self) -> str:
+        """As on the command line: with other parameters it is another task, with pages of its own."""
+        return task_reference(self.identity.task)
 
     def __repr__(self) -> str:
         return f"<{self.title}: {len(self.rows)} rows, {len(self.metrics)} metrics, {len(self.samples)} samples>"
@@ -211,7 +223,7 @@ def boards(
     def place(board: Board) -> tuple[str, int, str, str, int, str]:
         said = board.identity
         return (
-            said.task.name,
+            board.task,
             get_args(Tier).index(board.tier),
             said.protocol,
             said.model.name,

@@ -18,7 +18,7 @@ from slalom_bench.results.quality import LEAST_METHODS
 from slalom_bench.results.ranking import paired, turn
 from slalom_bench.results.reading import Run
 from slalom_bench.results.statistics import RESAMPLES, Scores, average_seeds, blocks, resampling_weights
-from slalom_bench.results.submission import MetricInfo, Submission
+from slalom_bench.results.submission import MetricInfo, Submission, task_reference
 from slalom_bench.running.identity import MetricLabel
 
 TOO_FEW = f"fewer than {LEAST_METHODS} methods in common"
@@ -143,7 +143,7 @@ def _columns(said: Submission) -> Iterator[tuple[str, str, MetricLabel, Scores]]
     """Table, method, metric and scores of every result that ranks explainers."""
     cut = "" if said.max_tokens is None else f" · {said.max_tokens} tokens"
     for row in said.rows:
-        table = f"{said.task.name} · budget {row.budget} · {said.protocol} · {said.removal}{cut}"
+        table = f"{task_reference(said.task)} · budget {row.budget} · {said.protocol} · {said.removal}{cut}"
         for label in row.results:
             if said.metrics[label].level == "explainer":
                 yield table, f"{row.explainer.title} (v{row.explainer.version})", label, said.scores(row, label)

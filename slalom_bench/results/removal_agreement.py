@@ -20,7 +20,7 @@ from slalom_bench.results.columns import columns
 from slalom_bench.results.ranking import turn
 from slalom_bench.results.reading import Run
 from slalom_bench.results.statistics import Scores, average_seeds
-from slalom_bench.results.submission import MetricInfo, Submission
+from slalom_bench.results.submission import MetricInfo, Submission, task_reference
 from slalom_bench.running.identity import MetricLabel, RemovalIdentity
 
 FEWEST = 3
@@ -153,7 +153,7 @@ def _columns(claim: Claim, known: Mapping[MetricLabel, MetricInfo]) -> Iterator[
     """The columns that a row has scores in."""
     same = claim.submission.identity(claim.row)
     cut = "" if same.max_tokens is None else f" · {same.max_tokens} tokens"
-    words = f"{same.task.name} · {same.model.name} · budget {same.budget} · {same.protocol}{cut}"
+    words = f"{task_reference(same.task)} · {same.model.name} · budget {same.budget} · {same.protocol}{cut}"
     for label in claim.row.results:
         if label in known and known[label].level == "explainer":
             yield Column(words, same.rules_key, label), known[label]

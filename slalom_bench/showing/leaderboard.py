@@ -69,8 +69,8 @@ def generate(
         readme: the README beside that folder; where it has the marks for it, the answers across tasks are put there.
     """
     made = boards(submissions, attestations)
-    tasks = sorted({board.identity.task.name for board in made})
-    own = {task: [board for board in made if board.identity.task.name == task] for task in tasks}
+    tasks = sorted({board.task for board in made})
+    own = {task: [board for board in made if board.task == task] for task in tasks}
     found = [headline(task, own[task]) for task in tasks]
     files = {"README.md": overview(found, own), "index.html": front_page(found, made)}
     for one in found:

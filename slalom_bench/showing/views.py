@@ -70,7 +70,7 @@ def board_view(board: Board, plots: Sequence[dict[str, Any]] = (), *, public: bo
         "public": public,
         "part": "",
         "title": board.title,
-        "task": board.identity.task.name,
+        "task": board.task,
         "model": board.identity.model.name,
         "protocol": board.identity.protocol,
         "budget": f"{board.identity.budget:,}",

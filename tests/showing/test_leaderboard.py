@@ -614,3 +614,15 @@ def test_figures_escape_names():
 )
 def test_numbers_are_short(value, text):
     assert number(value) == text
+
+
+def test_a_task_with_other_parameters_is_another_task(submissions):
+    """Reviews of 50 and of 100 words stay apart: pages, answers and titles of their own."""
+    (one,) = [s for s in submissions if s.model.tier == "exact"]
+    other = altered(one, task__params={"seed": 1})
+    files = generate([one, other])
+    names = ["synthetic-slalom.md", f"{stem('synthetic-slalom:seed=1')}.md"]
+    assert set(names) <= set(files)
+    assert len({files[name] for name in names}) == 2
+    assert "# synthetic-slalom:seed=1" in files[names[1]]
+    assert all(f"]({name})" in files["README.md"] for name in names)
