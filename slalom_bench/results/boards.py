@@ -35,7 +35,7 @@ BASELINE = "baseline"
 """The family of rows that say nothing of the text: ranked, but no metric is judged by telling methods from them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BoardCell:
     """One metric of one row: its result, and its place among the rows of the board."""
 

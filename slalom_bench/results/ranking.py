@@ -33,7 +33,7 @@ ROUNDED = 1e-12
 the typical error is rounding too."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Effect:
     """Median over samples of row minus another (the best), on the log scale of row over it.
 
@@ -51,7 +51,7 @@ class Effect:
     losses: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GeometricMean:
     """exp of the mean logarithm, with Student's interval on the logarithms; it needs two samples."""
 
@@ -60,7 +60,7 @@ class GeometricMean:
     high: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Ranked:
     """One row of a ranking: its place among the samples that all ranked rows define."""
 

@@ -197,6 +197,7 @@ class MetricLabel:
         return cls(name, version, short_hash(dict(params), 8) if params else "")
 
     @classmethod
+    @lru_cache(maxsize=10_000)
     def parse(cls, text: str) -> MetricLabel:
         """The inverse of `str`."""
         found = re.fullmatch(LABEL, text)

@@ -15,9 +15,10 @@ from slalom_bench.handle.threads import one_algebra_thread
 from slalom_bench.results.attestation import Attestation
 from slalom_bench.results.boards import Board, boards
 from slalom_bench.results.headline import Headline, headline
-from slalom_bench.results.submission import Submission
+from slalom_bench.results.submission import MetricInfo, Submission
 from slalom_bench.results.verification import read_sound
 from slalom_bench.running.files import write_text
+from slalom_bench.running.identity import MetricLabel
 from slalom_bench.showing import front, markdown, wording
 from slalom_bench.showing.page import FIRST, GROUPS, TABLE_ROWS, front_page, pages
 from slalom_bench.showing.views import first_rows
@@ -44,10 +45,14 @@ def read_results(folder: Path, left_out: list[str] | None = None) -> list[Submis
     if not folder.is_dir():
         raise InvalidInput(f"no folder {folder}; run in the checkout, or name the folder with --results")
     found = []
+    metrics: dict[MetricLabel, MetricInfo] = {}
     with no_collections():
         for path in sorted(folder.glob("*.json")):
             try:
                 found.append(read_sound(path, path.name))
+                said = found[-1].metrics
+                for label, info in said.items():  # of what files say alike one copy is kept
+                    said[label] = metrics[label] if metrics.setdefault(label, info) == info else info
             except InvalidInput as error:
                 if left_out is None:
                     raise

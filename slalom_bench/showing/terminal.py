@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from slalom_bench.results.boards import Board, BoardCell, BoardRow, MetricResult, boards
@@ -79,8 +80,8 @@ def _entry(row: BoardRow, cell: BoardCell) -> dict[str, Any]:
         "marked": cell.marked,
         "verdict": cell.ranked.verdict,
         "p_adjusted": cell.ranked.p_adjusted,
-        "to_best": None if cell.ranked.to_best is None else vars(cell.ranked.to_best),
-        "geometric_mean": None if cell.ranked.geometric is None else vars(cell.ranked.geometric),
+        "to_best": None if cell.ranked.to_best is None else asdict(cell.ranked.to_best),
+        "geometric_mean": None if cell.ranked.geometric is None else asdict(cell.ranked.geometric),
     }
 
 

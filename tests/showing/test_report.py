@@ -86,7 +86,7 @@ def test_the_strongest_token_has_the_strongest_colour(finished, report):
     (cell, *_) = [
         c
         for c in read_run(finished).cells
-        if c.identity.explainer.name == "leave-one-out" and c.identity.budget == 60 and c.identity.model.tier == "full"
+        if c.identity.explainer.name == "leave-one-out" and c.identity.budget == 60 and c.identity.model.tier == "exact"
     ]
     best = int(np.argmax(np.abs(cell.explanations["s1"]["explanation"]["scores"]["attribution"])))
     word = ["the", "bad", "film", "and", "plot"][best]
