@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,12 +12,13 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from slalom_bench import registry
+from slalom_bench.core.cores import usable_cores
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results.claims import near_counts
 from slalom_bench.results.collect import require_results
 from slalom_bench.results.near import near, share
 from slalom_bench.results.reading import read_run
-from slalom_bench.results.submission import Submission, SubmittedRow, task_reference
+from slalom_bench.results.submission import Machine, Submission, SubmittedRow, task_reference
 from slalom_bench.running.facts import OUTSIDE
 from slalom_bench.running.identity import CellIdentity, MetricLabel
 from slalom_bench.running.loading import Loader, Subject
@@ -109,12 +111,30 @@ def recompute(
     made: list[Recomputed] = []
     done: set[tuple[str, int, int, tuple[int, ...]]] = set()
     asked: dict[str, tuple[float, float]] = {}
-    for again in _again(submission, _suites(submission, rows, len(chosen), task, model), loader):
-        made += _beside(submission, again, allowed)
-        asked |= _asked(submission, again)
-        done |= {_key(row) for row in again.rows}
+    with _threads(submission.origin.machine):
+        for again in _again(submission, _suites(submission, rows, len(chosen), task, model), loader):
+            made += _beside(submission, again, allowed)
+            asked |= _asked(submission, again)
+            done |= {_key(row) for row in again.rows}
     left |= {row.title: "the model here does not give what it needs" for row in rows if _key(row) not in done}
     return Recomputation(made, chosen, left, asked)
+
+
+@contextmanager
+def _threads(machine: Machine | None) -> Iterator[None]:
+    """As many threads as the file was made with, where there are so many.
+
+    Others sum in another order: answers differ by rounding, and so may the ranks of tokens that all but tie.
+    """
+    import torch
+
+    before, said = torch.get_num_threads(), None if machine is None else machine.threads
+    if said and said <= usable_cores():
+        torch.set_num_threads(said)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _not_here(submission: Submission, row: SubmittedRow) -> str:

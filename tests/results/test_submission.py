@@ -18,6 +18,7 @@ from slalom_bench import registry
 from slalom_bench.commands.verify import show, verify_command
 from slalom_bench.core.safe_text import look
 from slalom_bench.errors import InvalidInput, StoreError
+from slalom_bench.results import recomputing
 from slalom_bench.results import statistics as stats
 from slalom_bench.results import verification as verify
 from slalom_bench.results.attestation import attest, read_attestations, write_attestation
@@ -596,3 +597,21 @@ def test_a_search_is_shown_and_neither_ranked_nor_marked(full):
     assert (after[best].ranked.rank, after[best].place, after[best].marked) == (None, "", False)
     assert before.keys() == after.keys()
     assert 1 in {cell.ranked.rank for cell in after.values()}
+
+
+@pytest.mark.parametrize(("said", "expected"), [(1, 1), (10**6, 2), (None, 2)])
+def test_recomputing_takes_the_threads_of_the_file(lab, full, monkeypatch, said, expected):
+    import torch
+
+    seen = []
+    monkeypatch.setattr(recomputing, "usable_cores", lambda: 2)
+    monkeypatch.setattr(recomputing, "_again", lambda *_: iter(seen.append(torch.get_num_threads()) or ()))
+    path = changed(full, lambda data: data["origin"]["machine"].update(threads=said))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        submission = read_submission(path)
+        recompute(submission, submission.samples[:1], lab.loader(lab.subject()))
+        assert (seen, torch.get_num_threads()) == ([expected], 2)
+    finally:
+        torch.set_num_threads(before)
