@@ -45,10 +45,18 @@ Scalar = bool | Annotated[int, Field(gt=-MOST, lt=MOST)] | float | Text | None
 Params = Annotated[dict[Name, Scalar | Annotated[list[Scalar], Field(max_length=1000)]], Field(max_length=100)]
 
 
+_GIVEN: dict[frozenset[str], set[str]] = {}
+
+
 class Record(BaseModel):
     """Base of what is stored and published: nothing unknown, nothing infinite, nothing changed after it is made."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def model_post_init(self, _: Any) -> None:
+        """Which fields were given is kept once for all records that were given the same: it is larger than they are."""
+        given = frozenset(self.model_fields_set)
+        object.__setattr__(self, "__pydantic_fields_set__", _GIVEN.setdefault(given, self.model_fields_set))
 
 
 class TaskIdentity(Record):
