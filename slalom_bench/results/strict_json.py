@@ -17,6 +17,7 @@ from slalom_bench.running.identity import Record
 LARGEST_FILE = 20_000_000
 DEEPEST = 20
 """Brackets inside each other: a submission has eight."""
+CONTAINERS = (dict, list)
 DIGITS = 18
 LARGEST = 1e50
 """Whole numbers of more digits and numbers beyond this are refused: their squares must not overflow."""
@@ -76,11 +77,11 @@ def _text(path: Path, kind: str, command: str) -> str:
 
 def _depth(data: Any) -> int:
     """How many lists and objects are inside each other."""
-    level, depth = [data], 0
+    level, depth = [data] if isinstance(data, CONTAINERS) else [], 0
     while level:
-        inner = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
-        level = [value for values in inner for value in values]
-        depth += bool(inner)
+        inner = [part.values() if isinstance(part, dict) else part for part in level]
+        level = [value for values in inner for value in values if isinstance(value, CONTAINERS)]
+        depth += 1
         if depth > DEEPEST:
             break
     return depth

@@ -98,8 +98,8 @@ def _impossible(label: MetricLabel, result: MetricSummary) -> str:
     low, high = (-math.inf if entry.bounds[0] is None else entry.bounds[0]), entry.bounds[1]
     high = math.inf if high is None else high
     every = [value for values in (result.values, *result.halves) for value in values if value is not None]
-    wrong = next((value for value in every if not low - RELATIVE <= value <= high + RELATIVE), None)
-    return "" if wrong is None else f"a value of {wrong:g} is outside what the metric can be, {low:g} to {high:g}"
+    wrong = [v for v in (min(every), max(every)) if not low - RELATIVE <= v <= high + RELATIVE] if every else []
+    return f"a value of {wrong[0]:g} is outside what the metric can be, {low:g} to {high:g}" if wrong else ""
 
 
 def _summary_problem(result: MetricSummary, again: Summary, samples: int) -> str:
