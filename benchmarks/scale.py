@@ -219,15 +219,16 @@ def cells(out: str, count: str, workers: str) -> None:
 
 
 def efficiency_part(samples: int) -> list[Row]:
-    """The suite imdb on mini-bert, two workers of a thread against a process of two threads."""
+    """The suite imdb on its five minis, two workers of a thread against a process of two threads."""
     found = {}
     for workers, threads in (("2", "1"), ("0", "2")):
         with TemporaryDirectory() as name:
-            found[workers] = child("imdb", f"{name}/run", str(samples), workers, env={"OMP_NUM_THREADS": threads})
+            words = (f"{name}/run", str(samples), workers, "every")
+            found[workers] = child("imdb", *words, env={"OMP_NUM_THREADS": threads})
     two, one = found["2"], found["0"]
     return [
         [
-            f"imdb on mini-bert, {samples} texts: two workers of one thread",
+            f"imdb on five minis, {samples} texts each: two workers of one thread",
             f"{two['wall']:.0f} s in all, {two['seconds']:.0f} s without imports",
             f"a process of two threads {one['wall']:.0f} s and {one['seconds']:.0f} s",
             f"at least 1.25x; here {one['wall'] / two['wall']:.2f}x, "
@@ -236,11 +237,11 @@ def efficiency_part(samples: int) -> list[Row]:
     ]
 
 
-def imdb(out: str, samples: str, workers: str) -> None:
-    """One run of the suite, with the start of Ray."""
+def imdb(out: str, samples: str, workers: str, models: str = "mini-bert") -> None:
+    """One run of the suite, on one mini or on every model it has, with the start of Ray."""
     from slalom_bench.running.cluster import Cluster
 
-    suite = build_suite("imdb", model=["mini-bert"], samples=int(samples))
+    suite = build_suite("imdb", samples=int(samples), **({} if models == "every" else {"model": [models]}))
     cluster = None if workers == "0" else Cluster(int(workers), cpus=1)
     start, used = time.perf_counter(), time.process_time()
     run_suite(suite, Path(out), ModelOptions(device="cpu", progress=False), cluster=cluster)
