@@ -6,14 +6,14 @@ A query set is one text with tokens missing, so four things can be saved without
   computed once per batch (200 tokens with up to 5 deletions make 1,200 pairs);
 - a classifier reads one position: of the last layer only that one is computed, and its attention is taken over the
   layer's input itself (q.(Wx) = (W'q).x, and a mean of Wx is W times a mean of x), so that no key and no value is;
-- where tokens attend to earlier ones only (GPT-2), what stands before the first deletion is the same in every sequence:
-  each distinct beginning is computed once a chunk, and attention alone sees it in every sequence that has it;
+- where tokens attend to earlier ones only (GPT-2, BLOOM), what stands before the first deletion is the same in every
+  sequence: each distinct beginning is computed once a chunk, and attention alone sees it in every sequence that has it;
 - sequences lie end to end, without padding; only attention sees where each begins, a group of equal length at a time.
 
 For two layers of width d that leaves 9 of 24 d^2 multiplications per token. The innermost modules are the model's own,
 called as they are, but for the last layer's key and value matrices. Architectures say where they are
-(`architectures.base.ForwardParts`: BERT, DistilBERT, GPT-2). A model of another kind, or one whose probed answers
-differ, keeps its own forward pass.
+(`architectures.base.ForwardParts`: BERT, DistilBERT, GPT-2, BLOOM). A model of another kind, or one whose probed
+answers differ, keeps its own forward pass.
 """
 
 from __future__ import annotations
@@ -191,6 +191,8 @@ class PrunedForward:
             start, asked = rows.stop, queries.stop
             causal = self.parts.causal and not alone
             mask = None if layout.kept is None else self._mask(layout.kept[rows].reshape(count, length), causal)
+            if (bias := self.parts.place_bias(length)) is not None:
+                mask = _biased(bias.reshape(1, heads, -1, length), mask, causal=causal)
             query, key, value = (
                 part.reshape(count, len(part) // count, heads, -1).transpose(1, 2)
                 for part in (q[queries], k[rows], v[rows])
@@ -208,6 +210,13 @@ class PrunedForward:
             n = kept.shape[1]
             allowed = np.tril(np.broadcast_to(allowed, (len(kept), 1, n, n))) | np.eye(n, dtype=np.bool_)
         return torch.from_numpy(allowed).to(self.device)
+
+
+def _biased(bias: Tensor, allowed: Tensor | None, *, causal: bool) -> Tensor:
+    """What is added to the scores: the bias where a token may attend, else minus infinity."""
+    if allowed is None and causal:
+        allowed = torch.ones((bias.shape[-1],) * 2, dtype=torch.bool, device=bias.device).tril()
+    return bias if allowed is None else bias.masked_fill(~allowed, float("-inf"))
 
 
 def _read_rows(lengths: Ints, kept: Bools | None, *, last: bool) -> Ints:

@@ -316,8 +316,10 @@ class HFBackend(DifferentiableBackend):
 
     def logits(self, sequences: Sequence[Ints]) -> NDArray[np.floating]:
         """Logits (batch x classes) of whole sequences, by the pruned pass where there is one."""
+        if self.spreads:
+            sequences = Ragged.of(sequences).spread(HIDDEN)
         if self.pruned is None:
-            return super().logits(Ragged.of(sequences).spread(HIDDEN) if self.spreads else sequences)
+            return super().logits(sequences)
         with torch.inference_mode(), memory_errors():
             return two_columns(self.pruned.logits(sequences).float()).cpu().numpy()
 

@@ -16,7 +16,8 @@ from slalom_bench.backends.random_models import random_backend
 from slalom_bench.backends.torch_backend import DifferentiableBackend, HFBackend, TorchBackend
 from slalom_bench.core.removal import HIDDEN
 
-ARCHITECTURES = ("bert", "distilbert", "gpt2")
+ARCHITECTURES = ("bert", "distilbert", "gpt2", "bloom")
+DECODERS = ("gpt2", "bloom")
 
 
 @cache
@@ -90,12 +91,13 @@ def test_the_table_holds_each_pair_of_token_and_position_once(monkeypatch):
     assert seen == [19 + 19]  # 19 tokens where they were, 19 one place earlier
 
 
+@pytest.mark.parametrize("architecture", DECODERS)
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), chunk=st.integers(20, 300))
-def test_deletions_that_share_their_beginnings(layers, seed, chunk):
+def test_deletions_that_share_their_beginnings(architecture, layers, seed, chunk):
     """Batches of one share nothing: the same answers to rounding, whatever stands beside a text."""
-    model, rng = backend("gpt2", layers), np.random.default_rng(seed)
+    model, rng = backend(architecture, layers), np.random.default_rng(seed)
     text = rng.integers(5, 8, 14)  # few words: the same ones come again, at the same and at other places
     sequences = [np.delete(text, rng.choice(14, rng.integers(0, 5), replace=False)) for _ in range(20)]
     before, pruned_forward.CHUNK = pruned_forward.CHUNK, chunk
@@ -106,6 +108,21 @@ def test_deletions_that_share_their_beginnings(layers, seed, chunk):
     alone = np.concatenate([model.logits([sequence]) for sequence in sequences])
     np.testing.assert_allclose(found, alone, atol=2e-6)
     np.testing.assert_allclose(found, own(model, sequences), atol=1e-5)
+
+
+@settings(max_examples=15, deadline=None)
+@given(sequences=sequences_of_ids, hidden=st.integers(0, 2**30), after=st.booleans())
+def test_bloom_with_either_residual(sequences, hidden, after):
+    """What a layer adds to may be its norm; hidden places keep the distances as they are."""
+    model = random_backend("bloom", layers=2)
+    model.module.config.apply_residual_connection_post_layernorm = after
+    for layer in model.module.transformer.h:  # type: ignore[union-attr, operator]
+        layer.apply_residual_connection_post_layernorm = after  # type: ignore[union-attr]
+    model = HFBackend(model.module, model.tokens, name="b", class_names=model.class_names)
+    assert model.pruned is not None
+    holes = [np.where([hidden >> i & 1 for i in range(len(ids))], HIDDEN, ids) for ids in sequences]
+    given = [row for row in holes if (row != HIDDEN).any()] or sequences
+    np.testing.assert_allclose(model.logits(given), own(model, given), atol=1e-5)
 
 
 def test_a_beginning_is_computed_once(monkeypatch):

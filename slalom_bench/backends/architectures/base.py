@@ -49,6 +49,10 @@ class ForwardParts(ABC):
     def scale(self, layer: Any) -> float:
         """What attention scores are multiplied by."""
 
+    def place_bias(self, length: int) -> Tensor | None:
+        """What a key's place adds to the scores of each head (heads x length); None where the input knows places."""
+        return None
+
     def normed(self, layer: Any, x: Tensor) -> Tensor:
         """What the layer's projections read of its input."""
         return x

@@ -6,14 +6,74 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
-from slalom_bench.backends.architectures.base import Architecture, LayerMaps, Size, identity_rule
+from slalom_bench.backends.architectures.base import Architecture, ForwardParts, LayerMaps, Size, identity_rule
 from slalom_bench.backends.modules import twin
 
 
 def _gelu(module: Any, args: tuple[Tensor, ...], output: Tensor) -> Tensor:
     """BLOOM's own activation under the identity rule."""
     return identity_rule(args[0], output)
+
+
+class BloomParts(ForwardParts):
+    """The parts of a BLOOM classifier; each head's query, key and value stand together in one fused map."""
+
+    causal = True
+
+    def blocks(self) -> list[Any]:
+        """The decoder's layers."""
+        return list(self.base.h)
+
+    def embed(self, words: Tensor, positions: Tensor) -> Tensor:
+        """Words, normed; places come in with the scores."""
+        return self.base.word_embeddings_layernorm(words)
+
+    def place_bias(self, length: int) -> Tensor:
+        """ALiBi: a slope for each head times the key's place, which is minus the distance but for a constant."""
+        weight = self.base.word_embeddings.weight
+        ones = torch.ones((1, length), dtype=torch.int64, device=weight.device)
+        return self.base.build_alibi_tensor(ones, self.heads, weight.dtype).reshape(self.heads, length)
+
+    def scale(self, layer: Any) -> float:
+        """1 / sqrt of a head's width."""
+        return layer.self_attention.inv_norm_factor
+
+    def normed(self, layer: Any, x: Tensor) -> Tensor:
+        """The layer norm before attention."""
+        return layer.input_layernorm(x)
+
+    def _joint(self, layer: Any, *which: int) -> tuple[Tensor, Tensor]:
+        """The rows of the fused map that make all queries (0), keys (1) or values (2): weights and biases."""
+        joint = layer.self_attention.query_key_value
+        weight, bias = joint.weight.unflatten(0, (self.heads, 3, -1)), joint.bias.unflatten(0, (self.heads, 3, -1))
+        return torch.cat([weight[:, i].flatten(0, 1) for i in which]), torch.cat([bias[:, i].flatten() for i in which])
+
+    def query(self, layer: Any, normed: Tensor) -> Tensor:
+        """The first third of each head's map."""
+        return linear(normed, *self._joint(layer, 0))
+
+    def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
+        """The other thirds, in one product."""
+        key, value = linear(normed, *self._joint(layer, 1, 2)).chunk(2, dim=-1)
+        return key, value
+
+    def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The other thirds of each head's map."""
+        (key, _), (value, bias) = self._joint(layer, 1), self._joint(layer, 2)
+        return key, value, bias
+
+    def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
+        """Add; norm, feed forward, add. What is added may be the norm of it."""
+        normed_first = self.model.config.apply_residual_connection_post_layernorm
+        x = layer.self_attention.dense(attended) + (layer.input_layernorm(x) if normed_first else x)
+        normed = layer.post_attention_layernorm(x)
+        return layer.mlp(normed, normed if normed_first else x)
+
+    def classify(self, x: Tensor) -> Tensor:
+        """The last norm and the head."""
+        return self.model.score(self.base.ln_f(x).to(self.model.score.weight.dtype))
 
 
 class Bloom(Architecture):
@@ -24,6 +84,8 @@ class Bloom(Architecture):
     """
 
     model_type = "bloom"
+    classifier = "BloomForSequenceClassification"
+    parts = BloomParts
     maps = LayerMaps(
         "h", "word_embeddings_layernorm", fused_by_head=("query_key_value",), rewritten={"BloomGelu": _gelu}
     )
