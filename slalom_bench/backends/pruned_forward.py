@@ -5,22 +5,23 @@ A query set is one text with tokens missing, so four things can be saved without
 - the first layer's input, queries, keys and values depend on a token and its position alone: each distinct pair is
   computed once per batch (200 tokens with up to 5 deletions make 1,200 pairs);
 - a classifier reads one position: of the last layer only that one is computed, and its attention is taken over the
-  layer's input itself (q.(Wx) = (W'q).x, and a mean of Wx is W times a mean of x), so that no key and no value is;
+  layer's input itself (q.(Wx) = (W'q).x, and a mean of Wx is W times a mean of x), so that no key and no value is
+  (where positions turn keys, as in ModernBERT, they are);
 - where tokens attend to earlier ones only (GPT-2, BLOOM), what stands before the first deletion is the same in every
   sequence: each distinct beginning is computed once a chunk, and attention alone sees it in every sequence that has it;
 - sequences lie end to end, without padding; only attention sees where each begins, a group of equal length at a time.
 
 For two layers of width d that leaves 9 of 24 d^2 multiplications per token. The innermost modules are the model's own,
 called as they are, but for the last layer's key and value matrices. Architectures say where they are
-(`architectures.base.ForwardParts`: BERT, DistilBERT, GPT-2, BLOOM). A model of another kind, or one whose probed
-answers differ, keeps its own forward pass.
+(`architectures.base.ForwardParts`: BERT, DistilBERT, ModernBERT without windows, GPT-2, BLOOM). A model of another
+kind, or one whose probed answers differ, keeps its own forward pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -100,7 +101,7 @@ class PrunedForward:
         positions = laid.positions()
         pairs, rows = np.unique(np.where(hidden, self.pad_id, ids) * span + positions, return_inverse=True)
         token, position = (torch.from_numpy(part).to(self.device) for part in np.divmod(pairs, span))
-        table = self._projected(self.parts.embed(self.parts.words(token), position))
+        table = self._projected(self.parts.embed(self.parts.words(token), position), position)
         names = np.random.default_rng(0).integers(2**64, size=len(pairs), dtype=np.uint64)
         most = max(1, int(CHUNK * self._narrowness)) if self.device.type == "cpu" else len(ids)
         out = []
@@ -121,18 +122,26 @@ class PrunedForward:
         batch, length, width = words.shape
         positions = torch.arange(length, device=words.device).repeat(batch)
         x = self.parts.embed(words.reshape(-1, width), positions)
-        return self._layers(np.full(batch, length), None, *self._projected(x))
+        return self._layers(np.full(batch, length), None, *self._projected(x, positions))
 
-    def _projected(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The first layer's input, queries, keys and values."""
+    def _projected(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Positions (rows), and the first layer's input, queries, keys and values (rows x width)."""
         first = self.parts.layers[0]
         normed = self.parts.normed(first, x)
-        return x, self.parts.query(first, normed), *self.parts.key_value(first, normed)
+        return positions, x, self._query(first, normed, positions), *self._key_value(first, normed, positions)
+
+    def _query(self, layer: Any, normed: Tensor, positions: Tensor) -> Tensor:
+        return self.parts.turned(layer, self.parts.query(layer, normed), positions)
+
+    def _key_value(self, layer: Any, normed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        key, value = self.parts.key_value(layer, normed)
+        return self.parts.turned(layer, key, positions), value
 
     def _layers(
         self,
         lengths: Ints,
         kept: Bools | None,
+        positions: Tensor,
         x: Tensor,
         q: Tensor,
         k: Tensor,
@@ -140,7 +149,7 @@ class PrunedForward:
         *,
         shared: _Beginnings | None = None,
     ) -> Tensor:
-        """From the first layer's input and projections (rows x width) to logits (sequences x classes).
+        """From positions, the first layer's input and projections (rows x width) to logits (sequences x classes).
 
         With `shared` the rows are the distinct beginnings, which attention alone has as often as they occur.
         """
@@ -154,14 +163,20 @@ class PrunedForward:
         for layer in parts.layers[:-1]:
             if layer is not first:
                 normed = parts.normed(layer, x)
-                q, (k, v) = parts.query(layer, normed), parts.key_value(layer, normed)
+                q, (k, v) = self._query(layer, normed, positions), self._key_value(layer, normed, positions)
             attended = self._attend(layout, every(q), every(k), every(v), parts.scale(layer), parts.heads)
             x = parts.finish(layer, x, attended if shared is None else attended.index_select(0, shared.first))
-        if last is first:
-            q = every(q).index_select(0, read)
-            attended = self._attend(layout, q, every(k), every(v), parts.scale(last), parts.heads, 1)
+        normed = every(parts.normed(last, x))
+        if last is not first and not parts.turns:
+            attended = self._attend_from_one(layout, normed, read)
         else:
-            attended = self._attend_from_one(layout, every(parts.normed(last, x)), read)
+            if last is first:
+                q, k, v = every(q).index_select(0, read), every(k), every(v)
+            else:
+                places = every(positions)
+                q = self._query(last, normed.index_select(0, read), places.index_select(0, read))
+                k, v = self._key_value(last, normed, places)
+            attended = self._attend(layout, q, k, v, parts.scale(last), parts.heads, 1)
         return parts.classify(parts.finish(last, every(x).index_select(0, read), attended))
 
     def _attend_from_one(self, layout: _Layout, normed: Tensor, read: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from slalom_bench.backends.random_models import random_backend
 from slalom_bench.backends.torch_backend import DifferentiableBackend, HFBackend, TorchBackend
 from slalom_bench.core.removal import HIDDEN
 
-ARCHITECTURES = ("bert", "distilbert", "gpt2", "bloom")
+ARCHITECTURES = ("bert", "distilbert", "modernbert", "gpt2", "bloom")
 DECODERS = ("gpt2", "bloom")
 
 
@@ -161,6 +161,14 @@ def test_a_model_whose_parts_are_elsewhere_keeps_its_own_pass(monkeypatch):
     monkeypatch.setattr(BertParts, "scale", gone)
     assert random_backend("bert").pruned is None
     assert random_backend("gpt2").pruned is not None
+
+
+@pytest.mark.parametrize("changed", [{"layer_types": ["full_attention", "sliding_attention"]}, {"pooling": "mean"}])
+def test_a_modernbert_with_windows_or_of_mean_states_keeps_its_own_pass(changed):
+    module = random_backend("modernbert").module
+    module.config.layer_types = changed.get("layer_types", module.config.layer_types)
+    module.config.classifier_pooling = changed.get("pooling", "cls")
+    assert pruned_forward.pruned_forward(module, 0) is None
 
 
 def test_a_bert_that_reads_one_way_keeps_its_own_pass():

@@ -28,6 +28,8 @@ class ForwardParts(ABC):
 
     causal: ClassVar[bool] = False
     """Whether a token attends to earlier ones only, and the last one is classified."""
+    turns: ClassVar[bool] = False
+    """Whether queries and keys are rotated by their positions (`turned`)."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.base = model, model.base_model
@@ -64,6 +66,10 @@ class ForwardParts(ABC):
     @abstractmethod
     def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (rows x width), all heads side by side."""
+
+    def turned(self, layer: Any, rows: Tensor, positions: Tensor) -> Tensor:
+        """Queries or keys (rows x width), rotated by their positions (rows); by default as they are."""
+        return rows
 
     @abstractmethod
     def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
