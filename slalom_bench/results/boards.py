@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from types import MappingProxyType
@@ -31,6 +32,8 @@ from slalom_bench.running.identity import CellIdentity, MetricLabel
 
 SEARCH = "search"
 """The family of references that ask the model what a metric asks: shown beside the methods, never ranked with them."""
+AT_ONCE = 2
+"""Metrics that are ranked at the same time: of a thousand rows each takes a hundred MB."""
 BASELINE = "baseline"
 """The family of rows that say nothing of the text: ranked, but no metric is judged by telling methods from them."""
 
@@ -243,15 +246,20 @@ def _board(
     every, left_out = columns(claim.submission for claim in claims)
     metrics = {label: info for label, info in every.items() if info.level == "explainer"}
     named, conflicts = settled(claims)
+
+    def judged(label: MetricLabel) -> tuple[dict[str, Ranked], MetricQuality, dict[str, float]]:
+        # of a thousand rows a ranking has millions of pairs: it is not kept
+        own = {name: claim for name, claim in named.items() if label in claim.row.results}
+        ranking = _ranking(label, metrics[label], own)
+        quality = metric_quality(ranking, _halves(label, named))
+        return {ranked.name: ranked for ranked in ranking.rows}, quality, ranking.means()
+
     placed: dict[MetricLabel, dict[str, Ranked]] = {}
     quality: dict[MetricLabel, MetricQuality] = {}
     means: dict[MetricLabel, dict[str, float]] = {}
-    for label, info in metrics.items():
-        # of a thousand rows a ranking has millions of pairs: it is not kept
-        ranking = _ranking(label, info, {name: claim for name, claim in named.items() if label in claim.row.results})
-        placed[label] = {ranked.name: ranked for ranked in ranking.rows}
-        quality[label] = metric_quality(ranking, _halves(label, named))
-        means[label] = ranking.means()
+    with ThreadPoolExecutor(AT_ONCE) as threads:  # numpy lets others work meanwhile
+        for label, made in zip(metrics, threads.map(judged, metrics), strict=True):
+            placed[label], quality[label], means[label] = made
     rows = []
     for name, claim in named.items():
         results = claim.row.results
