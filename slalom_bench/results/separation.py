@@ -8,6 +8,7 @@ here (`slalom-bench simulate --like` and docs/statistics.md show by how far).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -216,19 +217,21 @@ def against_flips(
     for patterns in _patterns(n, 2 * pairs, flips, seed):
         flipped: npt.NDArray[np.floating] = signs[:0]
         parts, largest = _parts(pairs, patterns.shape[1]), np.full(patterns.shape[1], -np.inf)
+        highest = []
         for part in parts:
             flipped = signs[part] @ patterns
             largest = np.maximum(largest, -flipped.min(axis=0))
+            highest.append(flipped.max(axis=0))
         for part in reversed(parts):
-            flipped = flipped if part is parts[-1] else signs[part] @ patterns
+            high = highest.pop()
             if due[part.start] <= largest.min():  # of every pattern the largest is above these all: none can tell them
-                largest = np.maximum(largest, flipped.max(axis=0))
+                largest = np.maximum(largest, high)
                 reached[part] += patterns.shape[1]
                 continue
-            for row in flipped[::-1]:  # numpy's accumulate takes five times as long
-                largest = np.maximum(row, largest, out=row)
+            flipped = flipped if part is parts[-1] else signs[part] @ patterns
+            largest = _suffix_maxima(flipped, largest)
             reached[part] += np.count_nonzero(flipped >= due[part], axis=1)
-        maxima.append(largest.copy())
+        maxima.append(largest)
     largest = np.concatenate(maxima)
     itself = 2 if n <= EXACT else 1
     adjusted = np.maximum.accumulate((reached + itself) / (len(largest) + itself))
@@ -237,6 +240,23 @@ def against_flips(
     allowed = int(level * (len(largest) + itself) * (1 + SLACK)) - itself
     critical = float(np.sort(largest)[::-1][allowed]) if 0 <= allowed < len(largest) else np.inf
     return p, critical
+
+
+def _suffix_maxima(rows: npt.NDArray[np.floating], after: Floats) -> Floats:
+    """In place of each row the largest of it, of all that follow and of `after`; a copy of what the first became.
+
+    In steps of many rows at once: numpy's accumulate takes five times as long as row by row, and this a fifth.
+    """
+    step = max(1, math.isqrt(len(rows)))
+    whole = len(rows) // step * step
+    for row in rows[whole:][::-1]:
+        after = np.maximum(row, after, out=row)
+    chunks = rows[:whole].reshape(-1, step, rows.shape[1])
+    for place in reversed(range(step - 1)):
+        np.maximum(chunks[:, place], chunks[:, place + 1], out=chunks[:, place])
+    for chunk in chunks[::-1]:
+        after = np.maximum(chunk, after, out=chunk)[0]
+    return after.copy()
 
 
 def _patterns(n: int, columns: int, flips: int, seed: int) -> Iterator[Signs]:

@@ -108,7 +108,7 @@ def bca_intervals(x: Floats, confidence: float, seed: int = 0) -> tuple[Floats, 
     square = (centred * centred).sum(axis=1)
     varied = square > ROUNDING**2
     means = np.sort(resampled_means(centred.T, seed).T, axis=1)
-    below = np.array([row.searchsorted([-ROUNDING, ROUNDING], "right").mean() for row in means])
+    below = sum((means <= end).sum(axis=1) for end in (-ROUNDING, ROUNDING)) / 2  # those that are 0 count half
     bias = ndtri(np.clip(below / RESAMPLES, 0.5 / RESAMPLES, 1 - 0.5 / RESAMPLES))
     acceleration = (centred**3).sum(axis=1) / (6 * np.where(varied, square, 1.0) ** 1.5)
     ends = []

@@ -5,6 +5,8 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from slalom_bench.errors import InvalidInput
 from slalom_bench.results import separation
@@ -248,6 +250,17 @@ def test_many_texts_take_memory_for_some_of_the_patterns_and_no_more(monkeypatch
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 5000 * 20_000 * 4 / 4  # of all patterns at once a quarter, in single precision
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.integers(1, 120), seed=st.integers(0, 10**6))
+def test_suffix_maxima_are_those_of_row_after_row(rows, seed):
+    rng = np.random.default_rng(seed)
+    drawn, after = rng.normal(size=(rows, 5)), rng.normal(size=5)
+    wanted = np.maximum(np.maximum.accumulate(drawn[::-1])[::-1], after)
+    found = drawn.copy()
+    np.testing.assert_array_equal(separation._suffix_maxima(found, after), wanted[0])
+    np.testing.assert_array_equal(found, wanted)
 
 
 def test_no_pairs_to_compare():
