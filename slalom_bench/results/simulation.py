@@ -87,7 +87,7 @@ class Seen:
         """The pairs that can be made equal, and the signs of their differences (pairs x texts), which add up to 0."""
         one, other = np.triu_indices(self.scores.shape[1], 1)
         between = (self.scores[:, other] - self.scores[:, one]).T
-        signs = np.sign(between - np.median(between, axis=1, keepdims=True)).astype(np.float32)
+        signs = np.sign(between - np.median(between, axis=1, keepdims=True)).astype(np.int8)
         fair = signs.sum(axis=1) == 0
         return (one[fair], other[fair]), signs[fair]
 
