@@ -72,12 +72,16 @@ def in_short() -> str:
 
 
 def of_minis() -> list[Board]:
-    """Boards of embedded models that differ in the model alone, those of the table with the most models."""
+    """Boards of embedded models that differ in the model alone: the most models, and of those the most texts."""
     found: dict[str, list[Board]] = {}
     for board in published():
         if board.tier == "embedded":
             found.setdefault(board.identity.subject_free_key, []).append(board)
-    return max(found.values(), key=lambda alike: len({board.identity.model.name for board in alike}))
+
+    def size(alike: Sequence[Board]) -> tuple[int, int]:
+        return len({board.identity.model.name for board in alike}), len(alike[0].samples)
+
+    return max(found.values(), key=size)
 
 
 def by_positions(metric: str) -> Callable[[], str]:
