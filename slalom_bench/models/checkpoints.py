@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -14,8 +13,6 @@ from slalom_bench.core.json_text import parse_json
 from slalom_bench.data.sources import probe
 from slalom_bench.errors import InvalidInput
 
-HUB_ID = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")
-"""What the hub may call a model."""
 MOVED: dict[str, str] = {}
 """Directories of another machine that were sent to this one, and where they are here."""
 
@@ -69,7 +66,11 @@ class Checkpoint:
         """Empty if it can be loaded, else why not; a hub that cannot be reached is noticed in seconds."""
         if self.local:
             return ""
-        if not HUB_ID.fullmatch(self.source):
+        from huggingface_hub.utils import HFValidationError, validate_repo_id
+
+        try:
+            validate_repo_id(self.source)
+        except HFValidationError:
             return f"there is no directory {self.source}, and it is no hub id (OWNER/NAME)"
         return "" if self.in_cache() else _hub_problem(self.source)
 

@@ -21,6 +21,7 @@ from slalom_bench.core.types import DataSource, Example, TaskData
 from slalom_bench.data.loading import load_task
 from slalom_bench.errors import InvalidInput, Unsupported
 from slalom_bench.handle.classifier import Classifier
+from slalom_bench.models.checkpoints import Checkpoint
 from slalom_bench.models.loading import load_model, model_availability, resolve_model
 from slalom_bench.models.minis import train_tokenizer
 
@@ -229,6 +230,12 @@ def test_code_beside_a_checkpoint_is_not_run(broken: Path, task: TaskData, tmp_p
     with pytest.raises(InvalidInput):
         load_model(f"hf:{broken}", task, QUIET)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["\u0663", "bert-", "a..b", "a--b", "x" * 97, "a/b/c", "a b", "a/b.git"])
+def test_what_is_neither_directory_nor_hub_id(name: str) -> None:
+    """A digit of another script, for instance: what the hub's package refuses, it is not asked for."""
+    assert Checkpoint(name).problem() == f"there is no directory {name}, and it is no hub id (OWNER/NAME)"
 
 
 def test_missing_directories_and_unreachable_hubs(task: TaskData, monkeypatch: pytest.MonkeyPatch) -> None:
