@@ -218,12 +218,16 @@ def cells(out: str, count: str, workers: str) -> None:
 # ---- many cores ----
 
 
+MINIS = ("mini-bert", "mini-distilbert", "mini-gpt2", "mini-rotary", "mini-alibi")
+"""What the suite runs on where no hub can be reached."""
+
+
 def efficiency_part(samples: int) -> list[Row]:
     """The suite imdb on its five minis, two workers of a thread against a process of two threads."""
     found = {}
     for workers, threads in (("2", "1"), ("0", "2")):
         with TemporaryDirectory() as name:
-            words = (f"{name}/run", str(samples), workers, "every")
+            words = (f"{name}/run", str(samples), workers, *MINIS)
             found[workers] = child("imdb", *words, env={"OMP_NUM_THREADS": threads})
     two, one = found["2"], found["0"]
     return [
@@ -237,11 +241,11 @@ def efficiency_part(samples: int) -> list[Row]:
     ]
 
 
-def imdb(out: str, samples: str, workers: str, models: str = "mini-bert") -> None:
-    """One run of the suite, on one mini or on every model it has, with the start of Ray."""
+def imdb(out: str, samples: str, workers: str, *models: str) -> None:
+    """One run of the suite on these models, with the start of Ray."""
     from slalom_bench.running.cluster import Cluster
 
-    suite = build_suite("imdb", samples=int(samples), **({} if models == "every" else {"model": [models]}))
+    suite = build_suite("imdb", samples=int(samples), model=list(models))
     cluster = None if workers == "0" else Cluster(int(workers), cpus=1)
     start, used = time.perf_counter(), time.process_time()
     run_suite(suite, Path(out), ModelOptions(device="cpu", progress=False), cluster=cluster)
@@ -265,7 +269,10 @@ WAYS = {
 def contention_part(busy: int) -> list[Row]:
     """Queries, and a run of one text: alone (the median of three, in turn), then beside busy processes."""
     with TemporaryDirectory() as name:
-        works = {"300 queries of 120 tokens": ("queries",), "imdb on mini-bert, 1 text": ("imdb", name, "1", "0")}
+        works = {
+            "300 queries of 120 tokens": ("queries",),
+            "imdb on mini-bert, 1 text": ("imdb", name, "1", "0", "mini-bert"),
+        }
         tries: dict[tuple[str, str, int], list[dict[str, float]]] = {}
         for count, rounds in ((0, 3), (busy, 1)):
             others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]

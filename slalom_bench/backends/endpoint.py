@@ -257,8 +257,8 @@ class Endpoint:
         connections: list[Any] = []
         alarm = threading.Timer(self.limits.timeout, _hang_up, [connections])
         alarm.daemon = True
+        over = time.monotonic() + self.limits.timeout  # before the alarm is set: what it hangs up on came too late
         alarm.start()
-        over = time.monotonic() + self.limits.timeout
         failed = ""
         try:
             code, hint, body = self._exchange(_opener(connections), request)

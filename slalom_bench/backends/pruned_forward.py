@@ -6,15 +6,15 @@ A query set is one text with tokens missing, so four things can be saved without
   computed once per batch (200 tokens with up to 5 deletions make 1,200 pairs);
 - a classifier reads one position: of the last layer only that one is computed, and its attention is taken over the
   layer's input itself (q.(Wx) = (W'q).x, and a mean of Wx is W times a mean of x), so that no key and no value is
-  (where positions turn keys, as in ModernBERT, they are);
+  (where positions turn keys, as in ModernBERT, both are);
 - where tokens attend to earlier ones only (GPT-2, BLOOM), what stands before the first deletion is the same in every
   sequence: each distinct beginning is computed once a chunk, and attention alone sees it in every sequence that has it;
 - sequences lie end to end, without padding; only attention sees where each begins, a group of equal length at a time.
 
-For two layers of width d that leaves 9 of 24 d^2 multiplications per token. The innermost modules are the model's own,
-called as they are, but for the last layer's key and value matrices. Architectures say where they are
-(`architectures.base.ForwardParts`: BERT, DistilBERT, ModernBERT without windows, GPT-2, BLOOM). A model of another
-kind, or one whose probed answers differ, keeps its own forward pass.
+For two layers of BERT's kind and width d that leaves 9 of 24 d^2 multiplications per token. The innermost modules are
+the model's own, but for maps of which a part alone is needed: of those the weights are taken. Architectures say where
+they are (`architectures.base.ForwardParts`: BERT, DistilBERT, ModernBERT without windows, GPT-2, BLOOM). A model of
+another kind, with hooks, or whose probed answers differ, keeps its own forward pass.
 """
 
 from __future__ import annotations
@@ -127,15 +127,12 @@ class PrunedForward:
     def _projected(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Positions (rows), and the first layer's input, queries, keys and values (rows x width)."""
         first = self.parts.layers[0]
-        normed = self.parts.normed(first, x)
-        return positions, x, self._query(first, normed, positions), *self._key_value(first, normed, positions)
+        return positions, x, *self._asking(first, self.parts.normed(first, x), positions)
 
-    def _query(self, layer: Any, normed: Tensor, positions: Tensor) -> Tensor:
-        return self.parts.turned(layer, self.parts.query(layer, normed), positions)
-
-    def _key_value(self, layer: Any, normed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        key, value = self.parts.key_value(layer, normed)
-        return self.parts.turned(layer, key, positions), value
+    def _asking(self, layer: Any, normed: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """A layer's queries, keys and values (rows x width) of what its projections read."""
+        query, key, value = self.parts.query_key_value(layer, normed)
+        return self.parts.turned(layer, query, positions), self.parts.turned(layer, key, positions), value
 
     def _layers(
         self,
@@ -162,21 +159,20 @@ class PrunedForward:
 
         for layer in parts.layers[:-1]:
             if layer is not first:
-                normed = parts.normed(layer, x)
-                q, (k, v) = self._query(layer, normed, positions), self._key_value(layer, normed, positions)
+                q, k, v = self._asking(layer, parts.normed(layer, x), positions)
             attended = self._attend(layout, every(q), every(k), every(v), parts.scale(layer), parts.heads)
             x = parts.finish(layer, x, attended if shared is None else attended.index_select(0, shared.first))
-        normed = every(parts.normed(last, x))
-        if last is not first and not parts.turns:
-            attended = self._attend_from_one(layout, normed, read)
-        else:
-            if last is first:
-                q, k, v = every(q).index_select(0, read), every(k), every(v)
-            else:
-                places = every(positions)
-                q = self._query(last, normed.index_select(0, read), places.index_select(0, read))
-                k, v = self._key_value(last, normed, places)
+        if last is first:
+            q = every(q).index_select(0, read)
+            attended = self._attend(layout, q, every(k), every(v), parts.scale(last), parts.heads, 1)
+        elif parts.turns:
+            normed = parts.normed(last, x)
+            q = parts.turned(last, parts.query(last, normed.index_select(0, read)), positions.index_select(0, read))
+            k, v = parts.key_value(last, normed)
+            k = parts.turned(last, k, positions)
             attended = self._attend(layout, q, k, v, parts.scale(last), parts.heads, 1)
+        else:
+            attended = self._attend_from_one(layout, every(parts.normed(last, x)), read)
         return parts.classify(parts.finish(last, every(x).index_select(0, read), attended))
 
     def _attend_from_one(self, layout: _Layout, normed: Tensor, read: Tensor) -> Tensor:
@@ -252,6 +248,8 @@ def pruned_forward(module: nn.Module, pad_id: int) -> PrunedForward | None:
     own = kind.__module__.startswith("transformers.") and kind.__name__ == architecture.classifier
     if architecture.parts is None or not own or len(devices) != 1 or getattr(module.config, "is_decoder", False):
         return None
+    if any(part._forward_hooks or part._forward_pre_hooks or part._backward_hooks for part in module.modules()):
+        return None  # not every module is called: a hook of its owner's would be passed by
     try:
         return PrunedForward(architecture.parts(module), devices.pop(), pad_id)
     except AttributeError:  # a version that keeps its parts elsewhere

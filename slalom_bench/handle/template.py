@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from slalom_bench.core.removal import HIDDEN
 from slalom_bench.core.sequences import Ragged
 from slalom_bench.core.tokens import Tokens
 from slalom_bench.core.types import Ints
@@ -25,7 +28,7 @@ def whole(backend: Backend, contents: Contents, rows: Ints | slice = slice(None)
     they stand round the full text.
     """
     laid = Ragged.of(contents).pick(rows, backend.tokens.prefix, backend.tokens.suffix)
-    if not laid.lengths.min():
+    if not laid.lengths.min() or _all_hidden(laid):
         raise InvalidInput(f"an empty sequence: model {backend.name} adds no special token; keep at least one token")
     if laid.places is not None and "positions" not in backend.capabilities:
         raise Unsupported(
@@ -39,6 +42,12 @@ def whole(backend: Backend, contents: Contents, rows: Ints | slice = slice(None)
             f"{backend.max_length}: encode with max_tokens={max_content(backend)}"
         )
     return laid
+
+
+def _all_hidden(laid: Ragged) -> bool:
+    """Whether a sequence has no token that is seen: what a model says of it means nothing."""
+    seen = laid.ids != HIDDEN
+    return not seen.all() and not np.logical_or.reduceat(seen, laid.starts).all()
 
 
 def content_places(tokens: Tokens) -> slice:

@@ -206,6 +206,8 @@ def against_flips(
     """
     one, other = family
     pairs, n = signs.shape
+    if not pairs:
+        return np.ones((m, m)), np.inf
     weights, roots = lots(n, seed), np.sqrt(np.maximum(np.count_nonzero(signs, axis=1), 1))
 
     def counted(part: slice) -> Singles:
@@ -253,7 +255,8 @@ def against_flips(
 def _suffix_maxima(rows: npt.NDArray[np.floating], after: Floats) -> Floats:
     """In place of each row the largest of it, of all that follow and of `after`; a copy of what the first became.
 
-    In steps of many rows at once: numpy's accumulate takes five times as long as row by row, and this a fifth.
+    In steps of many rows at once: a fourth of the time of row by row for 10,000 rows of 99; numpy's accumulate takes
+    longer than either.
     """
     step = max(1, math.isqrt(len(rows)))
     whole = len(rows) // step * step

@@ -154,6 +154,27 @@ def test_a_model_that_was_changed_keeps_its_own_pass():
     assert abs(changed.logits([sequence]) - backend("bert").logits([sequence])).max() > 1e-3
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_hook_on_the_gradient_alone_is_not_passed_by(architecture):
+    """It changes no answer, so that the probe cannot see it."""
+    model = random_backend(architecture)
+    part = next(part for part in model.module.modules() if not list(part.children()))
+    part.register_forward_hook(lambda module, inputs, out: out)
+    assert pruned_forward.pruned_forward(model.module, 0) is None
+
+
+def test_bloom_keeps_no_copy_of_its_weights_for_the_backward_pass():
+    model = backend("bloom", 3)
+    weights = {parameter.data_ptr() for parameter in model.module.parameters()}
+    kept = []
+    words = model.embed(np.arange(10, 22))[None].requires_grad_(True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        model.logits_from_embeddings(words)
+    width = words.shape[-1]
+    large = [x for x in kept if x.untyped_storage().data_ptr() not in weights and tuple(x.shape) == (width, width)]
+    assert len(large) <= 3  # of the last layer, where each is needed by itself
+
+
 def test_a_model_whose_parts_are_elsewhere_keeps_its_own_pass(monkeypatch):
     def gone(self, layer):
         raise AttributeError("scaling")
@@ -163,11 +184,19 @@ def test_a_model_whose_parts_are_elsewhere_keeps_its_own_pass(monkeypatch):
     assert random_backend("gpt2").pruned is not None
 
 
-@pytest.mark.parametrize("changed", [{"layer_types": ["full_attention", "sliding_attention"]}, {"pooling": "mean"}])
-def test_a_modernbert_with_windows_or_of_mean_states_keeps_its_own_pass(changed):
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("layer_types", ["full_attention", "sliding_attention"]),
+        ("classifier_pooling", "mean"),
+        ("rope_parameters", {"full_attention": {"rope_theta": 1e4, "rope_type": "dynamic", "factor": 2.0}}),
+    ],
+)
+def test_a_modernbert_that_is_not_pruned_keeps_its_own_pass(name, value):
+    """Windows, means of states, and frequencies that depend on the longest text of a call."""
     module = random_backend("modernbert").module
-    module.config.layer_types = changed.get("layer_types", module.config.layer_types)
-    module.config.classifier_pooling = changed.get("pooling", "cls")
+    assert pruned_forward.pruned_forward(module, 0) is not None
+    setattr(module.config, name, value)
     assert pruned_forward.pruned_forward(module, 0) is None
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from slalom_bench import registry
 from slalom_bench.backends.random_models import random_backend
 from slalom_bench.backends.torch_backend import HFBackend
 from slalom_bench.core.types import Example, Sample
@@ -38,6 +39,16 @@ def test_empty_sequences_where_the_template_leaves_something():
     assert np.isfinite(Classifier(backend("bert")).log_odds([ids()])).all()
     with pytest.raises(InvalidInput, match="keep at least one token"):
         Classifier(backend("gpt2")).log_odds([ids()])
+
+
+@pytest.mark.parametrize("rule", ["delete", "gap", "pad"])
+def test_a_sequence_of_which_nothing_is_seen_is_refused_whatever_the_removal(rule):
+    """Where the template leaves nothing to classify; beside others too."""
+    classifier = Classifier(random_backend("gpt2")).under(registry.removals.build(rule))
+    sample = classifier.encode(Example("a", "w1 w2 w3"))
+    assert len(classifier.masked_log_odds(sample, np.eye(3, dtype=bool))) == 3
+    with pytest.raises(InvalidInput, match="empty sequence"):
+        classifier.masked_log_odds(sample, np.vstack([np.eye(3, dtype=bool), np.zeros((1, 3), bool)]))
 
 
 def test_content_is_where_the_text_stands():

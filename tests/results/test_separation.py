@@ -263,6 +263,12 @@ def test_suffix_maxima_are_those_of_row_after_row(rows, seed):
     np.testing.assert_array_equal(found, wanted)
 
 
+def test_a_family_without_pairs_separates_nothing():
+    p, critical = separation.against_flips(np.zeros((0, 20), np.int8), 3, (np.zeros(0, int),) * 2, 0.05, 0, 99)
+    assert (p == 1).all()
+    assert critical == np.inf
+
+
 def test_no_pairs_to_compare():
     x = np.random.default_rng(0).normal(size=(20, 3))
     found = all_pairs(x, among=[])

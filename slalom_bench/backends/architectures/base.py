@@ -29,7 +29,7 @@ class ForwardParts(ABC):
     causal: ClassVar[bool] = False
     """Whether a token attends to earlier ones only, and the last one is classified."""
     turns: ClassVar[bool] = False
-    """Whether queries and keys are rotated by their positions (`turned`)."""
+    """Whether queries and keys are rotated by their positions (`turned`); of those that are not causal."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.base = model, model.base_model
@@ -52,12 +52,16 @@ class ForwardParts(ABC):
         """What attention scores are multiplied by."""
 
     def place_bias(self, length: int) -> Tensor | None:
-        """What a key's place adds to the scores of each head (heads x length); None where the input knows places."""
+        """What a key's place adds to the scores of each head (heads x length); None where it adds nothing."""
         return None
 
     def normed(self, layer: Any, x: Tensor) -> Tensor:
         """What the layer's projections read of its input."""
         return x
+
+    def query_key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """All three (rows x width each)."""
+        return self.query(layer, normed), *self.key_value(layer, normed)
 
     @abstractmethod
     def query(self, layer: Any, normed: Tensor) -> Tensor:

@@ -44,24 +44,31 @@ class BloomParts(ForwardParts):
         """The layer norm before attention."""
         return layer.input_layernorm(x)
 
-    def _joint(self, layer: Any, *which: int) -> tuple[Tensor, Tensor]:
-        """The rows of the fused map that make all queries (0), keys (1) or values (2): weights and biases."""
+    def query_key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """By the fused map; its weights taken apart would be copies that a backward pass keeps."""
+        joint = layer.self_attention.query_key_value(normed).unflatten(-1, (self.heads, 3, -1))
+        query, key, value = (joint[:, :, i].flatten(1) for i in range(3))
+        return query, key, value
+
+    def _third(self, layer: Any, which: int) -> tuple[Tensor, Tensor]:
+        """Weights and biases of all queries (0), keys (1) or values (2)."""
         joint = layer.self_attention.query_key_value
-        weight, bias = joint.weight.unflatten(0, (self.heads, 3, -1)), joint.bias.unflatten(0, (self.heads, 3, -1))
-        return torch.cat([weight[:, i].flatten(0, 1) for i in which]), torch.cat([bias[:, i].flatten() for i in which])
+        weight, bias = (
+            part.unflatten(0, (self.heads, 3, -1))[:, which].flatten(0, 1) for part in (joint.weight, joint.bias)
+        )
+        return weight, bias
 
     def query(self, layer: Any, normed: Tensor) -> Tensor:
-        """The first third of each head's map."""
-        return linear(normed, *self._joint(layer, 0))
+        """By the first third of each head's map."""
+        return linear(normed, *self._third(layer, 0))
 
     def key_value(self, layer: Any, normed: Tensor) -> tuple[Tensor, Tensor]:
-        """The other thirds, in one product."""
-        key, value = linear(normed, *self._joint(layer, 1, 2)).chunk(2, dim=-1)
-        return key, value
+        """By the other thirds."""
+        return linear(normed, *self._third(layer, 1)), linear(normed, *self._third(layer, 2))
 
     def key_value_weights(self, layer: Any) -> tuple[Tensor, Tensor, Tensor | None]:
         """The other thirds of each head's map."""
-        (key, _), (value, bias) = self._joint(layer, 1), self._joint(layer, 2)
+        (key, _), (value, bias) = self._third(layer, 1), self._third(layer, 2)
         return key, value, bias
 
     def finish(self, layer: Any, x: Tensor, attended: Tensor) -> Tensor:
