@@ -160,6 +160,8 @@ def show(path: Path, submission: Submission, found: Recomputation, seed: int | N
 def record(path: Path, submission: Submission, found: Recomputation, seed: int | None, device: str, by: str) -> Path:
     """Write the attestation of what came out again."""
     from slalom_bench.results.attestation import attest, write_attestation
+    from slalom_bench.results.recomputing import threads_of
     from slalom_bench.running.provenance import provenance
 
-    return write_attestation(attest(submission, found, seed, provenance(device, []), by), path.parent)
+    made = provenance(device, [], threads_of(submission.origin.machine))
+    return write_attestation(attest(submission, found, seed, made, by), path.parent)

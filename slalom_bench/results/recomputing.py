@@ -111,7 +111,7 @@ def recompute(
     made: list[Recomputed] = []
     done: set[tuple[str, int, int, tuple[int, ...]]] = set()
     asked: dict[str, tuple[float, float]] = {}
-    with _threads(submission.origin.machine):
+    with _computing_on(threads_of(submission.origin.machine)):
         for again in _again(submission, _suites(submission, rows, len(chosen), task, model), loader):
             made += _beside(submission, again, allowed)
             asked |= _asked(submission, again)
@@ -120,17 +120,21 @@ def recompute(
     return Recomputation(made, chosen, left, asked)
 
 
-@contextmanager
-def _threads(machine: Machine | None) -> Iterator[None]:
-    """As many threads as the file was made with, where there are so many.
+def threads_of(machine: Machine | None) -> int | None:
+    """The threads that a file was made with, where there are so many here; None: as many as there are.
 
     Others sum in another order: answers differ by rounding, and so may the ranks of tokens that all but tie.
     """
+    said = None if machine is None else machine.threads
+    return said if said and said <= usable_cores() else None
+
+
+@contextmanager
+def _computing_on(threads: int | None) -> Iterator[None]:
     import torch
 
-    before, said = torch.get_num_threads(), None if machine is None else machine.threads
-    if said and said <= usable_cores():
-        torch.set_num_threads(said)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads or before)
     try:
         yield
     finally:

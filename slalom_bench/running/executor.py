@@ -58,6 +58,8 @@ class Executor(Protocol):
 
     workers: int
     """How many compute at the same time."""
+    threads: int | None
+    """Torch's threads of each, on which the last bits of answers depend; None: those of this process."""
 
     def run(self, driver: Driver) -> None:
         """Ask for work until there is none."""
@@ -72,6 +74,7 @@ class InProcess:
     """Everything here, one thing after the other."""
 
     workers = 1
+    threads: int | None = None
 
     def __init__(self, loader: Loader) -> None:
         self._worker = Worker(loader)

@@ -71,6 +71,7 @@ class OnRay:
         self._share: dict[str, float] = {}
         self._spent: dict[str, Any] = {}
         self.workers = 0
+        self.threads: int | None = None
 
     # ---- start and stop ----
 
@@ -152,7 +153,7 @@ class OnRay:
             needed=tuple(needed(cells)),
             show=not self._loader.reporter.console.quiet,
         )
-        self.workers = count
+        self.workers, self.threads = count, cpus
         self._slots = [Slot(name, self._actor(name)) for name in (f"worker {i}" for i in range(1, count + 1))]
         where = f"the cluster at {cluster.address}" if cluster.address else "this machine"
         each = f"{cpus} thread{'s' if cpus > 1 else ''}" + (f" and {gpus:g} GPU" if gpus else "")

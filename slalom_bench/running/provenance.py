@@ -69,14 +69,14 @@ def _version(package: str) -> str | None:
         return None
 
 
-def device_facts(name: str) -> dict[str, Any]:
-    """Model and count of what the models run on; `auto` is the best there is."""
+def device_facts(name: str, threads: int | None = None) -> dict[str, Any]:
+    """Model and count of what the models run on; `auto` is the best there is. Threads: of this process unless given."""
     import torch
 
     from slalom_bench.backends.torch_backend import pick_device
 
     device = str(pick_device(name))
-    facts: dict[str, Any] = {"device": device, "threads": torch.get_num_threads()}
+    facts: dict[str, Any] = {"device": device, "threads": threads or torch.get_num_threads()}
     if device.startswith("cuda"):
         facts |= {"model": torch.cuda.get_device_name(torch.device(device)), "count": torch.cuda.device_count()}
     else:
@@ -84,8 +84,14 @@ def device_facts(name: str) -> dict[str, Any]:
     return facts
 
 
-def provenance(device: str, command: list[str] | None = None) -> dict[str, Any]:
-    """Everything about this call that is not the data, the model or the seeds, which the cells record."""
+def provenance(device: str, command: list[str] | None = None, threads: int | None = None) -> dict[str, Any]:
+    """Everything about this call that is not the data, the model or the seeds, which the cells record.
+
+    Args:
+        device: as it was asked for.
+        command: the command line; None: that of this process.
+        threads: of what computes, where that is not this process.
+    """
     command = [Path(sys.argv[0]).name, *sys.argv[1:]] if command is None else command
     return {
         "slalom_bench": VERSION,
@@ -93,7 +99,7 @@ def provenance(device: str, command: list[str] | None = None) -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {package: _version(package) for package in PACKAGES},
-        "machine": device_facts(device),
+        "machine": device_facts(device, threads),
         "command": [visible(word) for word in command],
         "started": now(),
     }

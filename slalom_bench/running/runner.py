@@ -139,7 +139,7 @@ class Runner:
         """Every cell of the plan, those that another process holds last."""
         result = self.result
         call = {"suite": result.suite.model_dump(mode="json"), "mode": self.mode, "shard": list(result.plan.shard)}
-        call |= provenance(self.loader.options.device, command)
+        call |= provenance(self.loader.options.device, command, self.executor.threads)
         if self.mode == "restart":
             self.store.check_restart()
         self.store.check_shard(result.plan.shard)

@@ -21,6 +21,7 @@ class Mortal:
     """Three workers in one process that take turns by chance; a job may be the end of one, rows or no rows."""
 
     workers = 3
+    threads = 1
 
     def __init__(self, loader, seed, deadly=lambda job: False, unfit=(), rate=0.0):
         self._worker = Worker(loader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import time
@@ -62,6 +63,8 @@ def test_the_same_bytes_and_counts_with_one_two_and_three_workers(tmp_path, clus
         assert (result.explained, result.scored, result.failed) == (alone.explained, alone.scored, 0) == (30, 60, 0)
         assert rows(tmp_path / str(workers)) == rows(tmp_path / "alone")
         assert counts(tmp_path / str(workers)) == counts(tmp_path / "alone")
+        (call,) = json.loads((result.path / "run.json").read_text())["calls"]
+        assert call["machine"]["threads"] == 1  # a worker's, on which the last bits depend, whatever this process has
     again = go(tmp_path / "3", Cluster(1, cluster.address, cpus=1))
     assert (again.explained, again.reused) == (0, 30)
 
