@@ -129,8 +129,8 @@ def test_scores_that_were_seen_are_made_equal_pair_by_pair():
     seen = Seen("seen", "linear", scores)
     (one, other), signs = seen.pairs()
     assert list(zip(one, other, strict=True)) == [(i, j) for i in range(5) for j in range(i + 1, 5) if (i, j) != (0, 4)]
-    assert (signs.sum(axis=0) == 0).all()
-    assert set(signs.ravel().tolist()) == {-1.0, 0.0, 1.0}
+    assert (signs.sum(axis=1) == 0).all()  # of every pair over the texts
+    assert set(signs.ravel().tolist()) == {-1, 0, 1}
     (line,) = Plan([], (20,), (5,), repetitions=100, flips=99, seen=[seen]).run()
     assert (line.law, line.texts, line.methods, line.rank_coverage) == ("seen", 20, 5, None)
     assert line.size <= 0.12
