@@ -46,10 +46,13 @@ def info(board: Board, name: str) -> MetricInfo | None:
 
 
 def cell(board: Board, row: BoardRow, name: str) -> str:
-    """A method's mean, geometric where the metric is compared by logarithms; bold where nothing is better."""
+    """A method's mean, geometric where the metric is compared by logarithms; bold where nothing is better.
+
+    Nothing of one that is not ranked: its mean is of other texts.
+    """
     found = info(board, name)
     shown = None if found is None else row.cells.get(found.label)
-    if shown is None:
+    if shown is None or shown.ranked.rank is None:
         return ""
     geometric = shown.ranked.geometric
     value = shown.result.mean if geometric is None else geometric.value

@@ -308,11 +308,19 @@ def _ranking(label: MetricLabel, info: MetricInfo, named: Mapping[str, Claim | B
     table = {name: row.scores(label) for name, row in named.items()}
     kinds = (SEARCH, BASELINE)
     searches, baselines = ({name for name, row in named.items() if row.family == kind} for kind in kinds)
+    aside = searches | partial({name: row.submitted for name, row in named.items()}, label)
     scale, relevant = info.scale or "linear", info.relevant
     try:
-        return rank(table, info.direction, scale=scale, relevant=relevant, references=searches, baselines=baselines)
+        return rank(table, info.direction, scale=scale, relevant=relevant, references=aside, baselines=baselines)
     except InvalidInput as error:
         raise InvalidInput(f"{label} on {next(iter(named.values())).submission.task.name}: {error}") from error
+
+
+def partial(rows: Mapping[str, SubmittedRow], label: MetricLabel) -> set[str]:
+    """Rows that failed on more texts than the one that failed on fewest: means of theirs are of other texts."""
+    failed = {name: row.unexplained(label) for name, row in rows.items()}
+    least = min(failed.values(), default=0)
+    return {name for name, count in failed.items() if count > least}
 
 
 def _halves(label: MetricLabel, named: Mapping[str, Claim]) -> list[dict[str, Scores]]:

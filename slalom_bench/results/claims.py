@@ -47,6 +47,11 @@ class Claim:
         return short_hash([self.row.explainer.model_dump(exclude={"family"}), self.row.seeds, outside])
 
     @property
+    def submitted(self) -> SubmittedRow:
+        """The row, as a board calls it."""
+        return self.row
+
+    @property
     def family(self) -> str:
         """The explainer's family."""
         return self.row.explainer.family

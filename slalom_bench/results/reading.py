@@ -11,7 +11,7 @@ from typing import Any
 from slalom_bench.core.types import Explanation
 from slalom_bench.results.diagnostics import LAW, QUALITY
 from slalom_bench.running.identity import CellIdentity, MetricLabel
-from slalom_bench.running.records import explanation_from_dict
+from slalom_bench.running.records import FAILED, explanation_from_dict
 from slalom_bench.running.store import CellStore, RunStore
 from slalom_bench.running.tables import Table, forget
 
@@ -82,7 +82,7 @@ class CellResult:
         if row is None:
             return None
         if error := row.get("error"):
-            return f"failed: {error['type']}"
+            return f"{FAILED}{error['type']}"
         reason = row["undefined"].get(self._value_name(name, sample))
         return None if reason is None else str(reason)
 

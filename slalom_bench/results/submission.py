@@ -42,6 +42,7 @@ from slalom_bench.running.identity import (
     TaskIdentity,
     Text,
 )
+from slalom_bench.running.records import FAILED, NOT_EXPLAINED
 
 SIX_DIGITS = 6
 
@@ -169,6 +170,10 @@ class SubmittedRow(Record):
     """Means over texts and seeds of what the method says of its own computation: see `results.diagnostics`."""
     law: Text = ""
     """The mask law that the method's surrogate was fitted to, where it says so. Describes, does not identify."""
+
+    def unexplained(self, label: MetricLabel) -> int:
+        """Texts without a value of a metric because the method failed on them."""
+        return self.results[label].reasons.get(FAILED + NOT_EXPLAINED, 0) if label in self.results else 0
 
     @model_serializer(mode="wrap")
     def _as_stated(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from slalom_bench import registry
 from slalom_bench.core.types import Floats
 from slalom_bench.entries import Tier
-from slalom_bench.results.boards import BASELINE, SEARCH, Board, BoardRow
+from slalom_bench.results.boards import BASELINE, SEARCH, Board, BoardRow, partial
 from slalom_bench.results.quality import MetricQuality, metric_quality
 from slalom_bench.results.ranking import Ranked, Ranking, log_floor, rank
 from slalom_bench.results.statistics import Scores
@@ -139,12 +139,14 @@ class Group:
 
     @cached_property
     def scores(self) -> Mapping[str, Mapping[str, Scores]]:
-        """Column to method to text to value; None where any table or law has none."""
+        """Column to method to text to value, None where any table or law has none; of methods that failed nowhere."""
         return {column.name: self._scores(column) for column in self.columns}
 
     def _scores(self, column: Column) -> dict[str, Scores]:
         log = column.info.scale == "log"
-        stacks: dict[str, list[Floats]] = {method.name: [] for method in self.methods}
+        aside = [_failed(board, column) for board in self.boards]
+        whole = [m for m in self.methods if not any(row.name in out for row, out in zip(m.rows, aside, strict=True))]
+        stacks: dict[str, list[Floats]] = {method.name: [] for method in whole}
         for i, label in ((i, label) for i in range(len(self.boards)) for label in column.labels):
             table = {m.name: row_values(m.rows[i], label) for m in self.methods if label in m.rows[i].cells}
             floor = _floor(list(table.values())) if log else 0.0
@@ -226,6 +228,12 @@ class Group:
             references=kinds[SEARCH],
             baselines=kinds[BASELINE],
         )
+
+
+def _failed(board: Board, column: Column) -> set[str]:
+    """Rows that failed on more texts than others: their means would be of other texts."""
+    rows = {row.name: row.submitted for row in board.rows}
+    return {name for label in column.labels for name in partial(rows, label)}
 
 
 def black_box(method: Method) -> bool:

@@ -19,6 +19,8 @@ from slalom_bench.handle.backend import OutOfMemory
 
 NOT_EXPLAINED = "NotExplained"
 """The error of a score whose explanation failed: the explanation's own error is the one that counts."""
+FAILED = "failed: "
+"""What stands before the type of an error, as the reason why there is no value."""
 TRACEBACK = 2000
 """Characters kept of an unexpected error's traceback."""
 CAUSES = 100

@@ -17,7 +17,10 @@ NEEDS = (
     "needs: what a method asks of the model: answers to texts, gradients, or its inside (attention maps, relevance "
     "rules). queries: sequences asked, a text. seconds: of the median text, as if alone."
 )
-DASH = f"{answers.NONE}: no value on every model (no surrogate or no signs, or not run on all of them)."
+DASH = (
+    f"{answers.NONE}: no value on every model (no surrogate or no signs, not run on all of them, or failed on texts on "
+    "which others did not: a mean of the rest would be of other texts)."
+)
 RESERVED = ("readme", "index", "results")
 """Names in the folder of the leaderboards that are no task's."""
 ROWS = 60

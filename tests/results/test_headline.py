@@ -9,7 +9,7 @@ from slalom_bench.results.boards import boards
 from slalom_bench.results.collect import collect
 from slalom_bench.results.headline import headline
 from slalom_bench.results.reading import read_run
-from slalom_bench.results.together import Choice, Column, Method, anything, black_box, cheap
+from slalom_bench.results.together import Choice, Column, Group, Method, anything, black_box, cheap
 from slalom_bench.showing import answers
 
 
@@ -58,6 +58,29 @@ def test_budgets_stand_side_by_side_and_words_name_what_is_tied(found):
         for sentence in answer.sentences:
             text = "".join(part.text for part in sentence)
             assert any(word in text for word in ("tied with", "significantly", "the only one", "told apart", "tell no"))
+
+
+def test_a_method_that_failed_where_others_did_not_has_no_place_and_no_mean(found):
+    """Its mean would be of other texts; and it does not shrink the texts that others are compared on."""
+    chosen = next(board for board in found[1] if board.identity.budget == 60)
+    row = next(row for row in chosen.rows if row.name == "linear-deletion")
+    label = next(iter(row.cells))
+    result = row.submitted.results[label]
+    gone = next(i for i, value in enumerate(result.values) if value is not None)
+    values = [None if i == gone else value for i, value in enumerate(result.values)]
+    worse = result.model_copy(update={"values": values, "reasons": {"failed: NotExplained": 1}})
+    broken = row.submitted.model_copy(update={"results": {**row.submitted.results, label: worse}})
+    said = row.submission
+    rows = [broken if one is row.submitted else one for one in said.rows]
+    (board,) = (made for made in boards([said.model_copy(update={"rows": rows})]) if made.identity.budget == 60)
+    placed = {one.name: one.cells[label].ranked for one in board.rows if label in one.cells}
+    before = {one.name: one.cells[label].ranked for one in chosen.rows if label in one.cells}
+    assert before["linear-deletion"].rank is not None
+    assert {name for name in before if before[name].rank and not placed[name].rank} == {"linear-deletion"}
+    assert board.quality[label].texts >= chosen.quality[label].texts
+    column = Column("one", (label,), board.metrics[label])
+    assert "linear-deletion" not in Group((board,), (column,)).scores["one"]
+    assert "linear-deletion" in Group((chosen,), (column,)).scores["one"]
 
 
 def test_the_only_method_of_a_kind_is_better_than_nobody(found):
