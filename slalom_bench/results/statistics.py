@@ -63,17 +63,19 @@ def summaries(rows: Sequence[Sequence[float | None]], *, confidence: float = 0.9
     defined = [np.array([value for value in row if value is not None], np.float64) for row in rows]
     if not all(np.isfinite(x).all() for x in defined):
         raise InvalidInput("scores must be finite numbers, or None where undefined")
-    ends: dict[int, tuple[float, float]] = {}
-    for n in {len(x) for x in defined if len(x) > 1}:
+    made: dict[int, Summary] = {}
+    for n in {len(x) for x in defined}:
         alike = [i for i, x in enumerate(defined) if len(x) == n]
-        low, high = bca_intervals(np.stack([defined[i] for i in alike]), widened(confidence, n), seed)
-        ends |= zip(alike, zip(low.tolist(), high.tolist(), strict=True), strict=True)
-    made = []
-    for i, (x, row) in enumerate(zip(defined, rows, strict=True)):
-        error = float(x.std(ddof=1) / np.sqrt(len(x))) if len(x) > 1 else None
-        mean = float(x.mean()) if len(x) else None
-        made.append(Summary(len(x), len(row) - len(x), mean, error, *ends.get(i, (None, None))))
-    return made
+        x = np.stack([defined[i] for i in alike])
+        columns: list[list[float | None]] = [[None] * len(alike)] * 4
+        if n:
+            columns[0] = x.mean(axis=1).tolist()
+        if n > 1:
+            ends = bca_intervals(x, widened(confidence, n), seed)
+            columns[1:] = [found.tolist() for found in (x.std(axis=1, ddof=1) / np.sqrt(n), *ends)]
+        for i, found in zip(alike, zip(*columns, strict=True), strict=True):
+            made[i] = Summary(n, len(rows[i]) - n, *found)
+    return [made[i] for i in range(len(rows))]
 
 
 def bootstrap_interval(x: Floats, confidence: float = 0.95, seed: int = 0) -> tuple[float, float]:
