@@ -60,6 +60,7 @@ def read_results(folder: Path, left_out: list[str] | None = None) -> list[Submis
     return found
 
 
+@no_collections()
 @one_algebra_thread()
 def generate(
     submissions: Sequence[Submission],
@@ -73,8 +74,7 @@ def generate(
         attestations: what was computed again, by the fingerprint of the submission.
         readme: the README beside that folder; where it has the marks for it, the answers across tasks are put there.
     """
-    with no_collections():
-        made = boards(submissions, attestations)
+    made = boards(submissions, attestations)
     tasks = sorted({board.task for board in made})
     own = {task: [board for board in made if board.task == task] for task in tasks}
     found = [headline(task, own[task]) for task in tasks]
