@@ -195,6 +195,8 @@ def test_a_model_whose_parts_are_elsewhere_keeps_its_own_pass(monkeypatch):
 def test_a_modernbert_that_is_not_pruned_keeps_its_own_pass(name, value):
     """Windows, means of states, and frequencies that depend on the longest text of a call."""
     module = random_backend("modernbert").module
+    windows = {"rope_theta": 1e4, "rope_type": "dynamic", "factor": 2.0}  # of layers that it has not
+    module.config.rope_parameters = {**module.config.rope_parameters, "sliding_attention": windows}
     assert pruned_forward.pruned_forward(module, 0) is not None
     setattr(module.config, name, value)
     assert pruned_forward.pruned_forward(module, 0) is None

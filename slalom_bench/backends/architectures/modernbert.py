@@ -24,7 +24,7 @@ class ModernBertParts(ForwardParts):
         config = self.model.config
         if set(config.layer_types) != {"full_attention"} or config.classifier_pooling != "cls":
             raise AttributeError("windows of attention, and means of states, are left to the model")
-        if not {found["rope_type"] for found in config.rope_parameters.values()} <= {"default", "linear", "yarn"}:
+        if config.rope_parameters["full_attention"]["rope_type"] not in ("default", "linear", "yarn"):
             raise AttributeError("frequencies that depend on the longest text of a call are left to the model")
         return list(self.base.layers)
 
